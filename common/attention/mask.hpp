@@ -1,0 +1,77 @@
+// Which keys a query sees.
+//
+// Query i stands on the diagonal at key i + diagonal, where diagonal = Nkv − Nq: the last query
+// stands at the last key ("aligned bottom-right"), so that one new query with a cache of earlier
+// keys sees all of them.
+//
+//   causal             keys up to the diagonal
+//   window (L, R)      keys from L before the diagonal to R behind it, both included; −1: no bound
+//
+//        causal, Nq 3, Nkv 5         window (1, 0), Nq = Nkv = 5
+//        key  0 1 2 3 4              key  0 1 2 3 4
+//   query 0   x x x . .         query 0   x . . . .
+//         1   x x x x .               1   x x . . .
+//         2   x x x x x               2   . x x . .
+//                                     3   . . x x .
+//                                     4   . . . x x
+//
+// Every mask here is an interval of keys for each query, and neither end ever moves left as i
+// grows. All that the stages do with masks rests on these two facts: rows loop over an interval,
+// tiles loop over the union of their rows' intervals, and what lies outside is never touched.
+#pragma once
+
+#include <algorithm>
+
+#include "common/attention/types.hpp"
+
+namespace fa {
+
+/// The keys [first, last); none when first == last.
+struct KeyRange {
+  Index first = 0;
+  Index last = 0;
+
+  bool empty() const { return first >= last; }
+  bool contains(Index j) const { return first <= j && j < last; }
+};
+
+/// The keys that lie in both ranges. Where there are none, an empty range inside b.
+inline KeyRange intersection(KeyRange a, KeyRange b) {
+  const Index first = std::clamp(a.first, b.first, b.last);
+  return {first, std::clamp(a.last, first, b.last)};
+}
+
+struct Mask {
+  Index Nkv = 0;
+  Index diagonal = 0;  // query 0 stands at this key; Nkv − Nq for a whole head
+  bool causal = false;
+  Index left = -1;   // keys before the diagonal that stay visible; −1: all
+  Index right = -1;  // keys behind the diagonal that stay visible; −1: all
+
+  /// The keys that query i sees: a subset of [0, Nkv).
+  KeyRange keys(Index i) const {
+    const Index at = i + diagonal;
+    const Index first = left < 0 ? 0 : std::clamp<Index>(at - left, 0, Nkv);
+    const Index reach = causal ? 0 : right;
+    const Index last = reach < 0 ? Nkv : std::clamp<Index>(at + reach + 1, 0, Nkv);
+    return {first, std::max(first, last)};
+  }
+
+  /// The keys that at least one of the queries [i0, i1) may see: from where the first of them
+  /// begins to where the last of them ends.
+  KeyRange keys(Index i0, Index i1) const {
+    const Index first = keys(i0).first;
+    return {first, std::max(first, keys(i1 - 1).last)};
+  }
+
+  bool visible(Index i, Index j) const { return keys(i).contains(j); }
+
+  /// The same mask for queries counted from i0: for a head of which only some rows are computed.
+  Mask from_query(Index i0) const {
+    Mask shifted = *this;
+    shifted.diagonal += i0;
+    return shifted;
+  }
+};
+
+}  // namespace fa

@@ -1,0 +1,1 @@
+# placeholder until the build room is done

@@ -1,0 +1,39 @@
+#pragma once
+
+#include "common/attention/cost.hpp"
+#include "common/attention/view.hpp"
+
+namespace stage3 {
+
+/// Attention of one head, Br queries by Bc keys at a time: O = softmax(scale · Q Kᵀ + mask) V.
+///
+/// Q [Nq, d], K and V [Nkv, d] are read, O [Nq, d] and LSE [Nq] (natural log) are written in full.
+/// T is float, fa::float16 or fa::bfloat16; arithmetic is float32. A query that sees no key gets
+/// O = 0 and LSE = −inf. What is hidden from every query of a tile is never read; a key hidden from
+/// some of them still meets their weight 0, so its V must be finite (0 · NaN is NaN). As in stage
+/// 2, Σ exp(s − m)·|v| must stay below 3.4e38. Tile sizes are at least 1.
+/// Source: FlashAttention-2 (Dao 2023), algorithm 1.
+template <class T>
+void attention(fa::Matrix<const T> Q,  // [Nq, d]
+               fa::Matrix<const T> K,  // [Nkv, d]
+               fa::Matrix<const T> V,  // [Nkv, d]
+               fa::Matrix<T> O,        // [Nq, d]
+               float* LSE,             // [Nq]
+               float scale,            // usually 1/√d
+               const fa::Mask& mask,
+               fa::Tile tile);         // Br, Bc
+
+/// The tile sizes that measured best for the head dimension (notes/03_tiled_cpu.md).
+inline fa::Tile default_tile(fa::Index /*d*/, bool causal) { return causal ? fa::Tile{128, 256} : fa::Tile{256, 512}; }
+
+/// S [Br, Bc], O [Br, d], m and l [Br]; K and V tiles too where they must be converted. Every tile
+/// of queries reads each row of K and V that one of its queries sees once.
+inline fa::Cost cost(const fa::HeadShape& head) {
+  const double row_bytes = double(head.d * head.element_bytes);
+  const double Br = double(std::min(head.tile.Br, head.Nq)), Bc = double(std::min(head.tile.Bc, head.mask.Nkv));
+  const double converted = head.element_bytes == 4 ? 0 : (Br + 2 * Bc) * double(head.d);
+  return {4 * (Br * Bc + Br * double(head.d) + 2 * Br + converted),
+          fa::unavoidable_bytes(head) + 2 * row_bytes * fa::key_rows_read(head, head.tile.Br)};
+}
+
+}  // namespace stage3
