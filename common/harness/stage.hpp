@@ -8,7 +8,7 @@
 
 #include "common/attention/cost.hpp"
 #include "common/attention/problem.hpp"
-#include "common/harness/tensor.hpp"
+#include "common/attention/tensor.hpp"
 
 namespace fa {
 
