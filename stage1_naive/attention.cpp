@@ -14,13 +14,13 @@ namespace stage1 {
 using namespace fa;
 
 template <class T>
-void attention(Matrix<const T> Q,  // [Nq, d]
-               Matrix<const T> K,  // [Nkv, d]
-               Matrix<const T> V,  // [Nkv, d]
-               Matrix<T> O,        // [Nq, d]
-               float* LSE,         // [Nq]
-               float scale,        // usually 1/√d
-               const Mask& mask) {
+void attention(Matrix<const T> Q,   // [Nq, d]
+               Matrix<const T> K,   // [Nkv, d]
+               Matrix<const T> V,   // [Nkv, d]
+               Matrix<T> O,         // [Nq, d]
+               float* LSE,          // [Nq]
+               float scale,         // usually 1/√d
+               const Mask& mask) {  // which keys each query sees
   const Index Nq = Q.rows, Nkv = K.rows, d = Q.cols;
   Scratch<float> S(Nq, Nkv), P(Nq, Nkv), l_rows(1, Nq), o_row(1, d);
 

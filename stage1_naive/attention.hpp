@@ -20,15 +20,16 @@ void attention(fa::Matrix<const T> Q,  // [Nq, d]
                fa::Matrix<T> O,        // [Nq, d]
                float* LSE,             // [Nq]
                float scale,            // usually 1/√d
-               const fa::Mask& mask);
+               const fa::Mask& mask);  // which keys each query sees
 
 /// S and P in full, l and one row of O. Every visible (query, key) pair reads a row of K and a row
 /// of V; S and P are written once and read twice each, all in float32.
 inline fa::Cost cost(const fa::HeadShape& head) {
   const double scores = double(head.Nq) * double(head.mask.Nkv);
   const double row_bytes = double(head.d * head.element_bytes);
-  return {4 * (2 * scores + double(head.Nq + head.d)),
-          fa::unavoidable_bytes(head) + 2 * row_bytes * fa::key_rows_read(head, 1) + 4 * 6 * scores};
+  return {
+      4 * (2 * scores + double(head.Nq + head.d)),
+      fa::unavoidable_bytes(head) + 2 * row_bytes * fa::key_rows_read(head, 1) + 4 * 6 * scores};
 }
 
 }  // namespace stage1

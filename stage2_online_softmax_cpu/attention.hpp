@@ -19,12 +19,13 @@ void attention(fa::Matrix<const T> Q,  // [Nq, d]
                fa::Matrix<T> O,        // [Nq, d]
                float* LSE,             // [Nq]
                float scale,            // usually 1/√d
-               const fa::Mask& mask);
+               const fa::Mask& mask);  // which keys each query sees
 
 /// One row of O. Every visible (query, key) pair reads a row of K and a row of V.
 inline fa::Cost cost(const fa::HeadShape& head) {
   const double row_bytes = double(head.d * head.element_bytes);
-  return {4 * double(head.d), fa::unavoidable_bytes(head) + 2 * row_bytes * fa::key_rows_read(head, 1)};
+  return {4 * double(head.d),
+          fa::unavoidable_bytes(head) + 2 * row_bytes * fa::key_rows_read(head, 1)};
 }
 
 }  // namespace stage2

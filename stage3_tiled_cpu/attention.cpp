@@ -21,7 +21,7 @@ void attention(Matrix<const T> Q,  // [Nq, d]
                Matrix<T> O,        // [Nq, d]
                float* LSE,         // [Nq]
                float scale,        // usually 1/√d
-               const Mask& mask,
+               const Mask& mask,   // which keys each query sees
                Tile tile) {        // Br, Bc
   const Index Nq = Q.rows, Nkv = K.rows, d = Q.cols;
   const Index Br = std::min(tile.Br, Nq), Bc = std::min(tile.Bc, Nkv);

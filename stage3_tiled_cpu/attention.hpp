@@ -20,17 +20,20 @@ void attention(fa::Matrix<const T> Q,  // [Nq, d]
                fa::Matrix<T> O,        // [Nq, d]
                float* LSE,             // [Nq]
                float scale,            // usually 1/√d
-               const fa::Mask& mask,
+               const fa::Mask& mask,   // which keys each query sees
                fa::Tile tile);         // Br, Bc
 
 /// The tile sizes that measured best for the head dimension (notes/03_tiled_cpu.md).
-inline fa::Tile default_tile(fa::Index /*d*/, bool causal) { return causal ? fa::Tile{128, 256} : fa::Tile{256, 512}; }
+inline fa::Tile default_tile(fa::Index /*d*/, bool causal) {
+  return causal ? fa::Tile{128, 256} : fa::Tile{256, 512};
+}
 
 /// S [Br, Bc], O [Br, d], m and l [Br]; K and V tiles too where they must be converted. Every tile
 /// of queries reads each row of K and V that one of its queries sees once.
 inline fa::Cost cost(const fa::HeadShape& head) {
   const double row_bytes = double(head.d * head.element_bytes);
-  const double Br = double(std::min(head.tile.Br, head.Nq)), Bc = double(std::min(head.tile.Bc, head.mask.Nkv));
+  const double Br = double(std::min(head.tile.Br, head.Nq)),
+               Bc = double(std::min(head.tile.Bc, head.mask.Nkv));
   const double converted = head.element_bytes == 4 ? 0 : (Br + 2 * Bc) * double(head.d);
   return {4 * (Br * Bc + Br * double(head.d) + 2 * Br + converted),
           fa::unavoidable_bytes(head) + 2 * row_bytes * fa::key_rows_read(head, head.tile.Br)};

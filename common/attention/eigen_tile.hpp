@@ -14,8 +14,12 @@ using EigenView = Eigen::Map<EigenMatrix, Eigen::Unaligned, EigenStride>;
 using EigenConstView = Eigen::Map<const EigenMatrix, Eigen::Unaligned, EigenStride>;
 
 /// The same rows and columns, for Eigen.
-inline EigenView eigen(Matrix<float> M) { return {M.data, M.rows, M.cols, EigenStride(M.row_stride)}; }
-inline EigenConstView eigen(Matrix<const float> M) { return {M.data, M.rows, M.cols, EigenStride(M.row_stride)}; }
+inline EigenView eigen(Matrix<float> M) {
+  return {M.data, M.rows, M.cols, EigenStride(M.row_stride)};
+}
+inline EigenConstView eigen(Matrix<const float> M) {
+  return {M.data, M.rows, M.cols, EigenStride(M.row_stride)};
+}
 
 /// Rows of Q, K or V in float32, as Eigen's product needs them: float32 rows are used where they
 /// are, 16-bit rows are converted into a tile of their own.

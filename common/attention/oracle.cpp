@@ -17,7 +17,8 @@ Doubles as_doubles(const AnyTensor& X, Index b, Index h) {
     using T = decltype(zero);
     const Matrix<const T> M = X.as<const T>().head(b, h);
     for (Index i = 0; i < X.N; ++i)
-      for (Index x = 0; x < X.d; ++x) result(i, x) = static_cast<double>(static_cast<float>(M[i][x]));
+      for (Index x = 0; x < X.d; ++x)
+        result(i, x) = static_cast<double>(static_cast<float>(M[i][x]));
   });
   return result;
 }
@@ -38,8 +39,12 @@ bool sees(const Problem& p, Index i, Index j) {
   return true;
 }
 
-OracleRow oracle_row(const Problem& p, const Doubles& K, const Doubles& V, const Eigen::VectorXd& K_norms,
-                     const Eigen::RowVectorXd& q, Index i) {
+OracleRow oracle_row(const Problem& p,
+                     const Doubles& K,
+                     const Doubles& V,
+                     const Eigen::VectorXd& K_norms,
+                     const Eigen::RowVectorXd& q,
+                     Index i) {
   OracleRow row;
   row.O.assign(static_cast<std::size_t>(p.d), 0.0);
   row.A = row.O_rounded = row.O;
@@ -67,7 +72,8 @@ OracleRow oracle_row(const Problem& p, const Doubles& K, const Doubles& V, const
   row.l = weights.sum();
   row.LSE = m + std::log(row.l);
 
-  Eigen::Map<Eigen::RowVectorXd> O(row.O.data(), p.d), A(row.A.data(), p.d), O_rounded(row.O_rounded.data(), p.d);
+  Eigen::Map<Eigen::RowVectorXd> O(row.O.data(), p.d), A(row.A.data(), p.d),
+      O_rounded(row.O_rounded.data(), p.d);
   for (Index t = 0; t < row.visible; ++t) {
     const Index j = keys[static_cast<std::size_t>(t)];
     const double P = weights[t] / row.l;
@@ -82,8 +88,13 @@ OracleRow oracle_row(const Problem& p, const Doubles& K, const Doubles& V, const
 
 }  // namespace
 
-std::vector<OracleRow> oracle(const Problem& p, const AnyTensor& Q, const AnyTensor& K, const AnyTensor& V, Index b,
-                              Index h, const std::vector<Index>& queries) {
+std::vector<OracleRow> oracle(const Problem& p,
+                              const AnyTensor& Q,
+                              const AnyTensor& K,
+                              const AnyTensor& V,
+                              Index b,
+                              Index h,
+                              const std::vector<Index>& queries) {
   const Index kv = h * p.Hkv / p.Hq;
   const Doubles k = as_doubles(K, b, kv), v = as_doubles(V, b, kv);
   const Eigen::VectorXd k_norms = k.rowwise().norm();

@@ -21,10 +21,16 @@ void require_window(const char* side, Index value) {
 }
 
 void require_tensor(const char* name, Index B, Index H, Index N, Index d) {
-  const double elements = static_cast<double>(B) * static_cast<double>(H) * static_cast<double>(N) * static_cast<double>(d);
+  const double elements = static_cast<double>(B) * static_cast<double>(H) * static_cast<double>(N) *
+                          static_cast<double>(d);
   if (elements > static_cast<double>(kMaxElements))
     throw Refused(fmt::format("{} [{}, {}, {}, {}] has {:.3g} elements: at most 2^48 are allowed",
-                              name, B, H, N, d, elements));
+                              name,
+                              B,
+                              H,
+                              N,
+                              d,
+                              elements));
 }
 }  // namespace
 
@@ -48,10 +54,11 @@ void validate(const Problem& p) {
   require_size("Nkv", p.Nkv, 0);
   require_size("d", p.d, 1);
   if (p.Hq % p.Hkv != 0)
-    throw Refused(fmt::format("Hq = {} query heads over Hkv = {} KV heads: Hq must be a multiple of Hkv",
-                              p.Hq, p.Hkv));
+    throw Refused(fmt::format(
+        "Hq = {} query heads over Hkv = {} KV heads: Hq must be a multiple of Hkv", p.Hq, p.Hkv));
   if (!std::isfinite(p.scale))
-    throw Refused(fmt::format("scale = {}: must be finite (default 1/sqrt(d) = {})", p.scale, default_scale(p.d)));
+    throw Refused(fmt::format(
+        "scale = {}: must be finite (default 1/sqrt(d) = {})", p.scale, default_scale(p.d)));
   require_window("left", p.window_left);
   require_window("right", p.window_right);
   require_tensor("Q", p.B, p.Hq, p.Nq, p.d);
@@ -59,8 +66,15 @@ void validate(const Problem& p) {
 }
 
 std::string describe(const Problem& p) {
-  std::string text = fmt::format("B={} Hq={} Hkv={} Nq={} Nkv={} d={} {} scale={:g}", p.B, p.Hq, p.Hkv,
-                                 p.Nq, p.Nkv, p.d, name_of(p.dtype), p.scale);
+  std::string text = fmt::format("B={} Hq={} Hkv={} Nq={} Nkv={} d={} {} scale={:g}",
+                                 p.B,
+                                 p.Hq,
+                                 p.Hkv,
+                                 p.Nq,
+                                 p.Nkv,
+                                 p.d,
+                                 name_of(p.dtype),
+                                 p.scale);
   if (p.causal) text += " causal";
   if (p.window_left >= 0 || p.window_right >= 0)
     text += fmt::format(" window=({},{})", p.window_left, p.window_right);

@@ -38,12 +38,13 @@ template <class T>
 class Scratch : public Matrix<T> {
  public:
   Scratch(Index row_count, Index col_count) : Matrix<T>{nullptr, row_count, col_count, col_count} {
-    this->data = static_cast<T*>(::operator new(static_cast<std::size_t>(bytes()), std::align_val_t{64}));
+    this->data =
+        static_cast<T*>(::operator new (static_cast<std::size_t>(bytes()), std::align_val_t{64}));
     ScratchMeter::add(bytes());
   }
   ~Scratch() {
     ScratchMeter::add(-bytes());
-    ::operator delete(this->data, std::align_val_t{64});
+    ::operator delete (this->data, std::align_val_t{64});
   }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;

@@ -31,24 +31,30 @@ inline double weight_error(const OracleRow& row, Index d) {
 /// The smallest number above 0 in the type, halved: what rounding near 0 loses at most.
 inline double underflow(DType dtype) {
   switch (dtype) {
-    case DType::float16: return 0x1p-25;
-    case DType::bfloat16: return 0x1p-134;
-    case DType::float32: break;
+    case DType::float16:
+      return 0x1p-25;
+    case DType::bfloat16:
+      return 0x1p-134;
+    case DType::float32:
+      break;
   }
   return 0x1p-150;
 }
 }  // namespace detail
 
 /// Largest allowed |O − oracle| for element x of a row.
-inline double tolerance_O(const OracleRow& row, Index x, Index d, DType dtype, Rounding rounding = {}) {
+inline double tolerance_O(
+    const OracleRow& row, Index x, Index d, DType dtype, Rounding rounding = {}) {
   const std::size_t at = static_cast<std::size_t>(x);
   const double n = static_cast<double>(row.visible), A = row.A[at];
-  double allowed = detail::weight_error(row, d) * row.max_v + n * 0x1p-24 * A + detail::underflow(dtype);
+  double allowed =
+      detail::weight_error(row, d) * row.max_v + n * 0x1p-24 * A + detail::underflow(dtype);
   if (dtype != DType::float32) {
     const double u = roundoff_of(dtype);
     allowed += u * std::abs(row.O[at]);
     // Weights below the type's normal range lose up to half its smallest number each.
-    if (rounding.P_in_16_bits) allowed += 2 * u * A + n * detail::underflow(dtype) / row.l * row.max_v;
+    if (rounding.P_in_16_bits)
+      allowed += 2 * u * A + n * detail::underflow(dtype) / row.l * row.max_v;
   }
   return allowed;
 }

@@ -11,7 +11,8 @@
 #pragma once
 
 #ifdef __FAST_MATH__
-#error "-ffast-math removes NaN, infinity and rounding: attention built with it is wrong. Drop the flag."
+#error \
+    "-ffast-math removes NaN, infinity and rounding: attention built with it is wrong. Drop the flag."
 #endif
 
 #include <cstdint>
@@ -58,7 +59,8 @@ struct bfloat16 {
   explicit bfloat16(float x) {
     const std::uint32_t b = detail::bits_of(x);
     if (x != x)
-      bits = static_cast<std::uint16_t>((b >> 16) | 0x40);  // keep NaN a NaN: rounding could carry it to Inf
+      bits = static_cast<std::uint16_t>((b >> 16) |
+                                        0x40);  // keep NaN a NaN: rounding could carry it to Inf
     else
       bits = static_cast<std::uint16_t>((b + 0x7fff + ((b >> 16) & 1)) >> 16);
   }
@@ -88,7 +90,8 @@ inline float16::float16(float x) {
 inline float16::operator float() const {
   const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000) << 16;
   const std::uint32_t rest = static_cast<std::uint32_t>(bits & 0x7fff) << 13;
-  if (rest >= 0x0f800000)  // infinity or NaN: all exponent bits set in float32 too; NaN comes out quiet
+  if (rest >=
+      0x0f800000)  // infinity or NaN: all exponent bits set in float32 too; NaN comes out quiet
     return detail::float_of(sign | rest | 0x7f800000 | (rest > 0x0f800000 ? 0x400000 : 0));
   // 2^112 moves the exponent's bias from 15 to 127, and normalises subnormals on the way.
   return detail::float_of(sign | detail::bits_of(detail::float_of(rest) * 0x1p112f));
@@ -100,9 +103,12 @@ inline float16::operator float() const {
 template <class F>
 decltype(auto) dispatch(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::float16: return f(float16{});
-    case DType::bfloat16: return f(bfloat16{});
-    case DType::float32: break;
+    case DType::float16:
+      return f(float16{});
+    case DType::bfloat16:
+      return f(bfloat16{});
+    case DType::float32:
+      break;
   }
   return f(0.0f);
 }
@@ -117,9 +123,12 @@ inline constexpr DType dtype_of<bfloat16> = DType::bfloat16;
 /// "float32", "float16", "bfloat16".
 inline const char* name_of(DType dtype) {
   switch (dtype) {
-    case DType::float16: return "float16";
-    case DType::bfloat16: return "bfloat16";
-    case DType::float32: break;
+    case DType::float16:
+      return "float16";
+    case DType::bfloat16:
+      return "bfloat16";
+    case DType::float32:
+      break;
   }
   return "float32";
 }
@@ -129,9 +138,12 @@ inline Index bytes_of(DType dtype) { return dtype == DType::float32 ? 4 : 2; }
 /// Unit roundoff u: the largest relative error of rounding to the type (half a unit in the last place).
 inline double roundoff_of(DType dtype) {
   switch (dtype) {
-    case DType::float16: return 0x1p-11;
-    case DType::bfloat16: return 0x1p-8;
-    case DType::float32: break;
+    case DType::float16:
+      return 0x1p-11;
+    case DType::bfloat16:
+      return 0x1p-8;
+    case DType::float32:
+      break;
   }
   return 0x1p-24;
 }

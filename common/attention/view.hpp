@@ -21,7 +21,9 @@ struct Matrix {
   T* operator[](Index i) const { return data + i * row_stride; }
 
   /// Rows [first, first + count).
-  Matrix middle_rows(Index first, Index count) const { return {(*this)[first], count, cols, row_stride}; }
+  Matrix middle_rows(Index first, Index count) const {
+    return {(*this)[first], count, cols, row_stride};
+  }
 
   operator Matrix<const T>() const { return {data, rows, cols, row_stride}; }
 };
@@ -41,7 +43,9 @@ struct Tensor {
     return {data + b * batch_stride + h * head_stride, N, d, row_stride};
   }
 
-  operator Tensor<const T>() const { return {data, B, H, N, d, batch_stride, head_stride, row_stride}; }
+  operator Tensor<const T>() const {
+    return {data, B, H, N, d, batch_stride, head_stride, row_stride};
+  }
 };
 
 /// A view of contiguous row-major storage [B, H, N, d] (the papers' BHND).

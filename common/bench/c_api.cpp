@@ -1,0 +1,93 @@
+// The CPU stages behind C functions, so that pytorch_cpu.py can time them and PyTorch in turn, in
+// one process, on the same arrays.
+#include <Eigen/Core>
+#include <chrono>
+
+#include "common/harness/stage.hpp"
+
+namespace fa {
+Stage stage1_stage();
+Stage stage2_stage();
+Stage stage3_stage();
+}  // namespace fa
+
+namespace {
+
+using namespace fa;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+AnyTensor bhnd(const float* data, Index B, Index H, Index N, Index d) {
+  return {const_cast<float*>(data), DType::float32, B, H, N, d, H * N * d, N * d, d};
+}
+
+}  // namespace
+
+extern "C" {
+
+/// Runs stage `number` (1, 2 or 3) once in float32: q, k, v, o [B, H, N, d], lse [B, H, N],
+/// contiguous. Br = 0, Bc = 0: the stage's default tile. Returns the seconds it took, or −1 when
+/// it failed.
+double fa_run(int number,
+              long B,
+              long H,
+              long N,
+              long d,
+              int causal,
+              int threads,
+              long Br,
+              long Bc,
+              const float* q,
+              const float* k,
+              const float* v,
+              float* o,
+              float* lse) {
+  static const Stage stages[] = {stage1_stage(), stage2_stage(), stage3_stage()};
+  Job job;
+  job.problem = {B, H, H, N, N, d, DType::float32, default_scale(d), causal != 0, -1, -1};
+  job.Q = bhnd(q, B, H, N, d);
+  job.K = bhnd(k, B, H, N, d);
+  job.V = bhnd(v, B, H, N, d);
+  job.O = bhnd(o, B, H, N, d);
+  job.LSE = lse;
+  job.tile = {Br, Bc};
+  job.threads = threads;
+  try {
+    const Clock::time_point start = Clock::now();
+    stages[number - 1].run(job);
+    return seconds_since(start);
+  } catch (...) {
+    return -1;
+  }
+}
+
+/// One product of two n × n float32 matrices by Eigen, on `threads` threads: the ceiling that
+/// stage 3's own products are held against. Returns seconds.
+double fa_eigen_product(long n, int threads) {
+  static Eigen::MatrixXf A, B, C;
+  if (A.rows() != n) {
+    A = Eigen::MatrixXf::Random(n, n);
+    B = Eigen::MatrixXf::Random(n, n);
+    C = Eigen::MatrixXf::Zero(n, n);
+  }
+  Eigen::setNbThreads(threads);
+  const Clock::time_point start = Clock::now();
+  C.noalias() = A * B;
+  const double seconds = seconds_since(start);
+  Eigen::setNbThreads(1);
+  return seconds;
+}
+
+/// The default tile of stage 3.
+void fa_default_tile(long d, int causal, long* Br, long* Bc) {
+  Problem p;
+  p.d = d;
+  p.causal = causal != 0;
+  const Tile tile = stage3_stage().tile_for(p, {});
+  *Br = tile.Br;
+  *Bc = tile.Bc;
+}
+}
