@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Stage 3 beside PyTorch's fused CPU attention and a large Eigen product, in one run.
 
-    python3 common/bench/pytorch_cpu.py --library build/libfa_bench.so [--json FILE]
+    python3 common/bench/pytorch_cpu.py [--build build/release] [--json FILE]
 
 Both sides compute the same arrays in float32, taking turns round by round, because a machine's
 clock drifts by more than the difference between them. What counts is the median of the rounds'
@@ -36,12 +36,13 @@ def cpu_name():
 
 
 class Stages:
-    """The C functions of libfa_bench."""
+    """The C functions of libfa_bench and libfa_eigen_product."""
 
-    def __init__(self, path):
-        self.lib = ctypes.CDLL(os.path.abspath(path))
+    def __init__(self, build):
+        self.lib = ctypes.CDLL(os.path.abspath(os.path.join(build, "libfa_bench.so")))
         self.lib.fa_run.restype = ctypes.c_double
-        self.lib.fa_eigen_product.restype = ctypes.c_double
+        self.eigen = ctypes.CDLL(os.path.abspath(os.path.join(build, "libfa_eigen_product.so")))
+        self.eigen.fa_eigen_product.restype = ctypes.c_double
 
     def run(self, stage, q, k, v, o, lse, causal, threads, tile):
         """Seconds of one run; q, k, v, o [B, H, N, d] and lse [B, H, N] are float32 arrays."""
@@ -55,7 +56,7 @@ class Stages:
 
     def product(self, n, threads):
         """Seconds of one n x n x n product."""
-        return self.lib.fa_eigen_product(ctypes.c_long(n), threads)
+        return self.eigen.fa_eigen_product(ctypes.c_long(n), threads)
 
     def default_tile(self, d, causal):
         Br, Bc = ctypes.c_long(), ctypes.c_long()
@@ -81,8 +82,8 @@ def measure(stages, N, d, causal, threads, rounds, seed, tile=(0, 0), B=1, H=8):
         return time.perf_counter() - start, result
 
     ours, theirs, product = [], [], []
+    product_n = 2048
     for turn in range(rounds + 2):
-        product_n = 2048
         for name in (("ours", "theirs", "product") if turn % 2 else ("theirs", "ours", "product")):
             time.sleep(0.002)  # lets the other side's idle threads stop spinning
             if name == "ours":
@@ -115,14 +116,14 @@ def measure(stages, N, d, causal, threads, rounds, seed, tile=(0, 0), B=1, H=8):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--library", default="build/libfa_bench.so")
+    parser.add_argument("--build", default="build/release", help="where libfa_bench.so is")
     parser.add_argument("--threads", default="", help="comma-separated; default: 1 and all cores")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--tiles", default="", help="BrxBc,BrxBc,…: sweep instead of the default tile")
     parser.add_argument("--json", help="write the table here too")
     args = parser.parse_args()
 
-    stages = Stages(args.library)
+    stages = Stages(args.build)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     threads = [int(t) for t in args.threads.split(",")] if args.threads else sorted({1, cores})
     tiles = [tuple(int(x) for x in t.split("x")) for t in args.tiles.split(",")] if args.tiles else [(0, 0)]
@@ -145,7 +146,7 @@ def main():
     if args.json:
         with open(args.json, "w") as f:
             json.dump({"machine": f"{cpu_name()}, {cores} cores", "date": datetime.date.today().isoformat(),
-                       "command": "python3 common/bench/pytorch_cpu.py --library build/libfa_bench.so",
+                       "command": "python3 common/bench/pytorch_cpu.py",
                        "pytorch": torch.__version__, "rounds": args.rounds, "rows": rows}, f, indent=1)
             f.write("\n")
 

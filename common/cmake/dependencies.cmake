@@ -113,8 +113,8 @@ if(BUILD_TESTING)
     find_package(Catch2 2.13.10 QUIET CONFIG)
   endif()
   if(TARGET Catch2::Catch2 AND NOT TARGET Catch2::Catch2WithMain)  # a version 2 of headers only
-    file(WRITE ${PROJECT_BINARY_DIR}/catch_main.cpp
-         "#define CATCH_CONFIG_MAIN\n#include <catch2/catch.hpp>\n")
+    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/catch_main.cpp
+         CONTENT "#define CATCH_CONFIG_MAIN\n#include <catch2/catch.hpp>\n")
     add_library(catch_main STATIC ${PROJECT_BINARY_DIR}/catch_main.cpp)
     target_link_libraries(catch_main PUBLIC Catch2::Catch2)
     add_library(Catch2::Catch2WithMain ALIAS catch_main)

@@ -100,7 +100,8 @@ Sample sample_queries(const Problem& p, Index Br, Index most) {
   }
   Sample sample;
   std::mt19937_64 engine(1);
-  for (Index r = 0; r < kRandom && p.Nq > 0; ++r) {
+  const Index room = std::min({most, p.Nq, static_cast<Index>(chosen.size()) + kRandom});
+  while (static_cast<Index>(chosen.size()) < room) {
     const std::size_t before = chosen.size();
     add(static_cast<Index>(engine() % static_cast<std::uint64_t>(p.Nq)));
     sample.random += static_cast<Index>(chosen.size() - before);
@@ -149,7 +150,9 @@ Plan make_plan(const Problem& p,
       std::clamp<Index>(static_cast<Index>(kSampleWork / work_a_row), 4, kMostSampled);
   plan.previous = sample_queries(p, Br > 0 ? Br : kUsualTile, most);
   const double all_bytes = least + bytes_of_oracle(p, p.Nq);
-  if (p.visible_pairs() * as_double(p.d) > kAllWork || all_bytes > available / 2)
+  // The oracle asks of every pair whether it is visible, which costs as much as one product.
+  const double all_pairs = heads_of(p) * as_double(p.Nq) * as_double(p.Nkv);
+  if (p.visible_pairs() * as_double(p.d) + all_pairs > kAllWork || all_bytes > available / 2)
     plan.oracle = plan.previous;
 
   const double oracle_bytes =

@@ -17,7 +17,7 @@ nlohmann::json facts(const std::string& stage, std::vector<std::string> argument
 }
 
 double extra_memory(const std::string& stage, const char* N) {
-  const auto f = facts(stage, {"-N", N});
+  const auto f = facts(stage, {"-N", N, "--threads", "1"});
   CHECK(f.at("extra_memory_bytes") == f.at("extra_memory_bytes_by_formula"));
   return f.at("extra_memory_bytes");
 }
