@@ -63,10 +63,12 @@ void attention(Matrix<const T> Q,  // [Nq, d]
         const float m_old = m;
         m = std::max(m, S.row(i - at.i0).segment(a, b - a).maxCoeff());
         //# endregion
-        //# region rescale  what was summed under m_old is brought under m
-        const float alpha = exp_minus(m_old, m);
-        l *= alpha;
-        for (Index x = 0; x < d; ++x) o_i[x] *= alpha;
+        //# region rescale  where the maximum grew, what was summed under m_old is brought under m
+        if (m > m_old) {
+          const float alpha = exp_minus(m_old, m);
+          l *= alpha;
+          for (Index x = 0; x < d; ++x) o_i[x] *= alpha;
+        }
         //# endregion
         //# region exp  p = exp(s − m), in place, and their sum
         const float p_sum = exp_minus_and_sum(s_i + a, b - a, m);
