@@ -8,7 +8,7 @@
 #include "tests/io/files.hpp"
 
 using namespace fa;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 
 namespace {
 std::size_t files_in(const TemporaryDirectory& directory) {
@@ -101,21 +101,21 @@ TEST_CASE("output file: places that can't be written are refused at once", "[io]
   const std::filesystem::path missing = directory / "none/o.bin";
   CHECK(refused(missing) == missing.string() + ": can't be written: no such directory");
   write_bytes(directory / "file", "x");
-  CHECK_THAT(refused(directory / "file/o.bin"), Contains("Not a directory"));
-  CHECK_THAT(refused(directory.path()), Contains("found a directory"));
-  CHECK_THAT(refused(directory / ""), Contains("found a directory's name"));
-  CHECK_THAT(refused(""), Contains("found a directory's name"));
-  CHECK_THAT(refused("/dev/null"), Contains("found a pipe or device"));
+  CHECK_THAT(refused(directory / "file/o.bin"), ContainsSubstring("Not a directory"));
+  CHECK_THAT(refused(directory.path()), ContainsSubstring("found a directory"));
+  CHECK_THAT(refused(directory / ""), ContainsSubstring("found a directory's name"));
+  CHECK_THAT(refused(""), ContainsSubstring("found a directory's name"));
+  CHECK_THAT(refused("/dev/null"), ContainsSubstring("found a pipe or device"));
   std::filesystem::create_symlink("nowhere", directory / "link");
-  CHECK_THAT(refused(directory / "link"), Contains("found a symbolic link to nothing"));
-  CHECK_THAT(refused(directory / std::string(300, 'x')), Contains("File name too long"));
+  CHECK_THAT(refused(directory / "link"), ContainsSubstring("found a symbolic link to nothing"));
+  CHECK_THAT(refused(directory / std::string(300, 'x')), ContainsSubstring("File name too long"));
 
   if (::geteuid() != 0) {  // the superuser may write everywhere
     REQUIRE(::chmod((directory / "file").c_str(), 0444) == 0);
-    CHECK_THAT(refused(directory / "file"), Contains("Permission denied"));
+    CHECK_THAT(refused(directory / "file"), ContainsSubstring("Permission denied"));
     std::filesystem::create_directory(directory / "closed");
     REQUIRE(::chmod((directory / "closed").c_str(), 0555) == 0);
-    CHECK_THAT(refused(directory / "closed/o.bin"), Contains("Permission denied"));
+    CHECK_THAT(refused(directory / "closed/o.bin"), ContainsSubstring("Permission denied"));
   }
 }
 
