@@ -43,6 +43,7 @@ class Stages:
         self.lib.fa_run.restype = ctypes.c_double
         self.eigen = ctypes.CDLL(os.path.abspath(os.path.join(build, "libfa_eigen_product.so")))
         self.eigen.fa_eigen_product.restype = ctypes.c_double
+        self.eigen.fa_tile_products.restype = ctypes.c_double
 
     def run(self, stage, q, k, v, o, lse, causal, threads, tile):
         """Seconds of one run; q, k, v, o [B, H, N, d] and lse [B, H, N] are float32 arrays."""
@@ -57,6 +58,10 @@ class Stages:
     def product(self, n, threads):
         """Seconds of one n x n x n product."""
         return self.eigen.fa_eigen_product(ctypes.c_long(n), threads)
+
+    def tile_products(self, H, N, d, tile):
+        """Seconds of stage 3's products alone, no mask, one thread."""
+        return self.eigen.fa_tile_products(*(ctypes.c_long(size) for size in (H, N, d, *tile)))
 
     def default_tile(self, d, causal):
         Br, Bc = ctypes.c_long(), ctypes.c_long()
@@ -81,7 +86,8 @@ def measure(stages, N, d, causal, threads, rounds, seed, tile=(0, 0), B=1, H=8):
         result = F.scaled_dot_product_attention(tq, tk, tv, is_causal=causal)
         return time.perf_counter() - start, result
 
-    ours, theirs, product = [], [], []
+    used = tile if tile[0] else stages.default_tile(d, causal)
+    ours, theirs, product, alone = [], [], [], []
     product_n = 2048
     for turn in range(rounds + 2):
         for name in (("ours", "theirs", "product") if turn % 2 else ("theirs", "ours", "product")):
@@ -97,16 +103,19 @@ def measure(stages, N, d, causal, threads, rounds, seed, tile=(0, 0), B=1, H=8):
                 bucket = product
             if turn >= 2:  # the first two rounds warm up
                 bucket.append(seconds)
+        if threads == 1 and not causal and turn >= 2:
+            alone.append(stages.tile_products(B * H, N, d, used))
     flop = 4 * d * B * H * visible_pairs(N, causal)
     difference = float(np.abs(result.numpy() - o).max())
     if not difference < 1e-4:
         sys.exit(f"pytorch_cpu.py: stage 3 and PyTorch differ by {difference} at N={N} d={d} causal={causal}")
-    used = tile if tile[0] else stages.default_tile(d, causal)
     return {
         "N": N, "d": d, "causal": causal, "threads": threads, "Br": used[0], "Bc": used[1],
         "stage3_gflops": flop / statistics.median(ours) / 1e9,
         "pytorch_gflops": flop / statistics.median(theirs) / 1e9,
         "eigen_gflops": 2 * product_n**3 / statistics.median(product) / 1e9,
+        "products_alone_gflops": flop / statistics.median(alone) / 1e9 if alone else "",
+        "products_alone_ratio": statistics.median(t / s for s, t in zip(alone, theirs)) if alone else "",
         "ratio": statistics.median(t / s for s, t in zip(ours, theirs)),
         "ratio_spread": [round(float(x), 3) for x in np.quantile([t / s for s, t in zip(ours, theirs)], [0.25, 0.75])],
         "share_of_eigen": statistics.median(flop / s / (2 * product_n**3 / p) for s, p in zip(ours, product)),
@@ -120,6 +129,7 @@ def main():
     parser.add_argument("--threads", default="", help="comma-separated; default: 1 and all cores")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--tiles", default="", help="BrxBc,BrxBc,…: sweep instead of the default tile")
+    parser.add_argument("--full-only", action="store_true", help="only the shapes without a mask")
     parser.add_argument("--json", help="write the table here too")
     args = parser.parse_args()
 
@@ -129,6 +139,8 @@ def main():
     tiles = [tuple(int(x) for x in t.split("x")) for t in args.tiles.split(",")] if args.tiles else [(0, 0)]
     shapes = [(2048, 64, False), (2048, 128, False), (1024, 64, True), (1024, 128, True),
               (2048, 64, True), (2048, 128, True)]
+    if args.full_only:
+        shapes = shapes[:2]
 
     print(f"{cpu_name()}, {cores} cores; PyTorch {torch.__version__}; float32, B1 H8; medians of {args.rounds} rounds")
     print(f"{'threads':>7} {'N':>5} {'d':>4} {'causal':>6} {'tile':>9} | {'stage 3':>8} {'PyTorch':>8} {'Eigen':>8} GFLOP/s"
@@ -141,12 +153,13 @@ def main():
                 rows.append(row)
                 print(f"{t:7} {N:5} {d:4} {str(causal):>6} {row['Br']:4}x{row['Bc']:<4} | {row['stage3_gflops']:8.1f}"
                       f" {row['pytorch_gflops']:8.1f} {row['eigen_gflops']:8.1f}         | {row['ratio']:9.2f}"
-                      f"   {row['ratio_spread'][0]:.2f} … {row['ratio_spread'][1]:.2f} {row['share_of_eigen']:7.2f}",
+                      f"   {row['ratio_spread'][0]:.2f} … {row['ratio_spread'][1]:.2f} {row['share_of_eigen']:7.2f}"
+                      + (f"  products alone {row['products_alone_ratio']:.2f} x" if row["products_alone_ratio"] else ""),
                       flush=True)
     if args.json:
         with open(args.json, "w") as f:
-            json.dump({"machine": f"{cpu_name()}, {cores} cores", "date": datetime.date.today().isoformat(),
-                       "command": "python3 common/bench/pytorch_cpu.py",
+            json.dump({"machine": {"cpu": cpu_name(), "cores": cores}, "date": datetime.date.today().isoformat(),
+                       "command": "python3 " + " ".join(sys.argv),
                        "pytorch": torch.__version__, "rounds": args.rounds, "rows": rows}, f, indent=1)
             f.write("\n")
 

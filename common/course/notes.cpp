@@ -126,6 +126,36 @@ std::string fill_result(const std::filesystem::path& root, const Words& words) {
   return formatted(value, words[2]);
 }
 
+/// A table of the recorded "rows", one column for each COLUMN=format; words and booleans as they
+/// are.
+std::string fill_rows(const std::filesystem::path& root, const Words& words) {
+  const nlohmann::json recorded = results(root, words);
+  if (words.size() < 3) throw Refused("rows needs a results file and columns, KEY=FORMAT");
+  Table table;
+  for (std::size_t w = 2; w < words.size(); ++w) {
+    table.heads.push_back(words[w].substr(0, words[w].find('=')));
+    table.left.push_back(false);
+  }
+  for (const nlohmann::json& row : recorded.at("rows")) {
+    std::vector<std::string> cells;
+    for (std::size_t w = 2; w < words.size(); ++w) {
+      const std::string key = table.heads[w - 2];
+      const std::size_t format = key.size() + 1;
+      const nlohmann::json& value = row.at(key);
+      if (value.is_boolean())
+        cells.push_back(value.get<bool>() ? "yes" : "");
+      else if (value.is_string())
+        cells.push_back(value.get<std::string>());
+      else
+        cells.push_back(formatted(value.get<double>(),
+                                  format < words[w].size() ? words[w].substr(format) : "{:.0f}"));
+    }
+    table.rows.push_back(cells);
+  }
+  for (std::string& name : table.heads) std::replace(name.begin(), name.end(), '_', ' ');
+  return table.markdown();
+}
+
 std::string fill_recorded(const std::filesystem::path& root, const Words& words) {
   if (words.size() != 3 || words[1] != "run")
     throw Refused("recorded needs the word run and a results file");
@@ -145,10 +175,11 @@ std::string generate(const std::filesystem::path& root, const std::string& what)
   if (kind == "run") return fill_run(root, words);
   if (kind == "costs") return fill_costs(root, words);
   if (kind == "result") return fill_result(root, words);
+  if (kind == "rows") return fill_rows(root, words);
   if (kind == "recorded") return fill_recorded(root, words);
   if (kind == "where") return provenance(results(root, words));
-  throw Refused(
-      fmt::format("fill: {}: must be region, diff, run, recorded, costs, result or where", kind));
+  throw Refused(fmt::format(
+      "fill: {}: must be region, diff, run, recorded, costs, rows, result or where", kind));
 }
 
 /// Where two texts first differ, in a few words.

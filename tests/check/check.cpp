@@ -196,9 +196,14 @@ TEST_CASE("In 16 bits, errors that each pass alone fail FlashAttention's rule fo
     const Fixture f = fixture(dtype);
     const OracleCheck right = outcome(f, right_output(f));
     CHECK(right.rule.applies);
+    double definition = 0;  // what the definition errs with P and O in 16 bits
+    for (const OracleRow& row : f.expected.rows)
+      for (std::size_t x = 0; x < row.O.size(); ++x)
+        definition = std::max(definition, std::abs(row.O_rounded[x] - row.O[x]));
+    CHECK(right.rule.allowed == 2 * definition + 1e-5);
     CHECK(right.rule.ok());
     const Output output = right_output(f);
-    put(output, 0, f.expected.rows[0].O[0] + 2.5 * (right.rule.allowed));
+    put(output, 0, f.expected.rows[0].O[0] + 2.5 * right.rule.allowed);
     CHECK_FALSE(outcome(f, output).rule.ok());
   }
   CHECK_FALSE(outcome(fixture(), right_output(fixture())).rule.applies);

@@ -84,7 +84,7 @@ TEST_CASE("the command line wins over the file", "[cli]") {
   CHECK(problem.at("window") == nlohmann::json({3, -1}));
 }
 
-TEST_CASE("--dtype converts a file, with a note", "[cli]") {
+TEST_CASE("A file is converted by --dtype, with a note", "[cli]") {
   const TemporaryFolder folder;
   const std::string file = folder / "layer.safetensors";
   write(file, small_inputs());
