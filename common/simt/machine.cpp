@@ -368,9 +368,21 @@ void Worker::flush(int warp, std::array<Log<Entry>, 32>& logs) {
     }
     if (different) break;
     access.bytes = leader.bytes();
-    if (options_.checks)
+    const Pattern& p = pattern<Entry>(access, leader.site());
+    if (options_.counters) account(leader, access, p);
+    if (!options_.checks || std::is_same_v<Entry, GlobalEntry>) continue;
+    if (leader.what() == Access::load) {
+      const std::uint32_t first = static_cast<std::uint32_t>(leader.at());
+      for (std::size_t place = 0; place < static_cast<std::size_t>(p.places); ++place) {
+        const std::uint32_t at = first + p.place_offset[place];
+        const RaceDetector::Result result =
+            race_.load(warp, p.place_lanes[place], at, access.bytes, leader.site());
+        if (result.fault != RaceDetector::Fault::none)
+          report_race(result, leader.site(), "read");
+      }
+    } else {
       for (int i = 0; i < lanes; ++i) check(entries[i][k], warp * 32 + lane_of[i]);
-    if (options_.counters) account(leader, access);
+    }
   }
   if (k < longest) flush_diverged(warp, logs, k);
   for (Log<Entry>& log : logs) log.next = log.entries.data();
@@ -408,80 +420,80 @@ void Worker::flush_diverged(int warp, std::array<Log<Entry>, 32>& logs, std::siz
       access.lane[access.lanes] = static_cast<int>(items[k].lane);
       access.at[access.lanes++] = items[k].entry.at();
     }
-    account(leader.entry, access);
+    account(leader.entry, access, pattern<Entry>(access, leader.entry.site()));
   }
 }
 
-Worker::Pattern& Worker::pattern(std::uint64_t tag,
-                                 const WarpAccess& access,
-                                 std::uint32_t phase,
-                                 bool& known) {
-  Pattern& p = patterns_[(tag ^ tag >> 8) % patterns_.size()];
+template <class Entry>
+Worker::Pattern& Worker::pattern(const WarpAccess& access, SiteId site) {
+  // Moving all lanes by whole words changes nothing for banks, by whole sectors nothing for sectors.
+  constexpr bool is_shared = std::is_same_v<Entry, SharedEntry>;
+  const std::uint64_t phase = access.at[0] % (is_shared ? 4 : 32);
+  const std::uint64_t key = std::uint64_t{site} << 16 | std::uint64_t{is_shared} << 15 |
+                            static_cast<std::uint64_t>(access.bytes) << 8 | phase;
+  Pattern& p = patterns_[(site ^ site >> 20 ^ (is_shared ? 0 : 128)) % patterns_.size()];
   std::uint32_t lanes = 0;
   std::array<std::uint32_t, 32> offset{};
-  for (int i = 0; i < access.lanes; ++i) {
-    lanes |= 1u << access.lane[i];
+  for (int i = 0; i < access.lanes; ++i) lanes |= 1u << access.lane[i];
+  for (int i = 0; i < access.lanes; ++i)
     offset[static_cast<std::size_t>(i)] = static_cast<std::uint32_t>(access.at[i] - access.at[0]);
-  }
-  known = p.tag == tag && p.lanes == lanes && p.phase == phase && p.offset == offset;
-  if (!known) {
-    p.tag = tag;
-    p.lanes = lanes;
-    p.phase = phase;
-    p.offset = offset;
+  if (p.key == key && p.lanes == lanes && p.offset == offset) return p;
+
+  p.key = key;
+  p.lanes = lanes;
+  p.offset = offset;
+  if constexpr (is_shared)
+    p.wavefronts = shared_wavefronts(access);
+  else
+    p.sectors = global_sectors(access);
+  p.places = 0;
+  for (int i = 0; i < access.lanes; ++i) {
+    const std::uint32_t* begin = p.place_offset.data();
+    const std::uint32_t* end = begin + p.places;
+    const std::size_t place = static_cast<std::size_t>(
+        std::find(begin, end, offset[static_cast<std::size_t>(i)]) - begin);
+    if (place == static_cast<std::size_t>(p.places)) {
+      p.place_offset[place] = offset[static_cast<std::size_t>(i)];
+      p.place_lanes[place] = 0;
+      ++p.places;
+    }
+    p.place_lanes[place] |= 1u << access.lane[i];
   }
   return p;
 }
 
-void Worker::count_shared(const WarpAccess& access,
-                          SiteId site,
-                          std::uint64_t& requests,
-                          std::uint64_t& wavefronts,
-                          std::uint64_t& conflicts) {
-  bool known;
-  const std::uint64_t tag = std::uint64_t{site} << 5 | static_cast<std::uint64_t>(access.bytes);
-  Pattern& p = pattern(tag, access, static_cast<std::uint32_t>(access.at[0] % 4), known);
-  if (!known) p.wavefronts = shared_wavefronts(access);
-  ++requests;
-  wavefronts += static_cast<std::uint64_t>(p.wavefronts.all);
-  conflicts += static_cast<std::uint64_t>(p.wavefronts.conflicts);
+Wavefronts Worker::wavefronts_of(const WarpAccess& access, SiteId site) {
+  return pattern<SharedEntry>(access, site).wavefronts;
 }
 
-void Worker::account(const SharedEntry& kind, const WarpAccess& access) {
+void Worker::account(const SharedEntry& kind, const WarpAccess&, const Pattern& pattern) {
+  const std::uint64_t wavefronts = static_cast<std::uint64_t>(pattern.wavefronts.all);
+  const std::uint64_t conflicts = static_cast<std::uint64_t>(pattern.wavefronts.conflicts);
   Counters& c = counters_;
-  std::uint64_t unused = 0;
   switch (kind.what()) {
     case Access::load:
-      count_shared(access,
-                   kind.site(),
-                   c.shared_load_requests,
-                   c.shared_load_wavefronts,
-                   c.shared_load_conflicts);
+      ++c.shared_load_requests;
+      c.shared_load_wavefronts += wavefronts;
+      c.shared_load_conflicts += conflicts;
       break;
     case Access::store:
-      count_shared(access,
-                   kind.site(),
-                   c.shared_store_requests,
-                   c.shared_store_wavefronts,
-                   c.shared_store_conflicts);
+      ++c.shared_store_requests;
+      c.shared_store_wavefronts += wavefronts;
+      c.shared_store_conflicts += conflicts;
       break;
     case Access::copy_begins:
-      count_shared(
-          access, kind.site(), unused, c.async_copy_wavefronts, c.async_copy_conflicts);
       ++c.async_copy_requests;
+      c.async_copy_wavefronts += wavefronts;
+      c.async_copy_conflicts += conflicts;
       break;
     case Access::copy_lands:
       break;
   }
 }
 
-void Worker::account(const GlobalEntry& kind, const WarpAccess& access) {
-  bool known;
-  const std::uint64_t tag = ~(std::uint64_t{kind.site()} << 5 | static_cast<std::uint64_t>(access.bytes));
-  Pattern& p = pattern(tag, access, static_cast<std::uint32_t>(access.at[0] % 32), known);
-  if (!known) p.sectors = global_sectors(access);
+void Worker::account(const GlobalEntry& kind, const WarpAccess& access, const Pattern& pattern) {
   const std::uint64_t bytes = static_cast<std::uint64_t>(access.lanes * access.bytes);
-  const std::uint64_t sectors = static_cast<std::uint64_t>(p.sectors);
+  const std::uint64_t sectors = static_cast<std::uint64_t>(pattern.sectors);
   Counters& c = counters_;
   switch (kind.what()) {
     case Access::load:
@@ -505,7 +517,7 @@ void Worker::check(const SharedEntry& entry, int thread) {
   RaceDetector::Result result;
   switch (entry.what()) {
     case Access::load:
-      result = race_.load(thread, at, entry.bytes(), entry.site());
+      result = race_.load(thread / 32, 1u << thread % 32, at, entry.bytes(), entry.site());
       break;
     case Access::store:
       result = race_.store(thread, at, entry.bytes(), entry.site());
@@ -519,15 +531,12 @@ void Worker::check(const SharedEntry& entry, int thread) {
   }
   if (result.fault == RaceDetector::Fault::none) return;
   static const char* const doing[] = {"read", "written", "written by a copy", ""};
-  report_race(result, thread, entry.site(), doing[static_cast<int>(entry.what())]);
+  report_race(result, entry.site(), doing[static_cast<int>(entry.what())]);
 }
 
-void Worker::report_race(const RaceDetector::Result& result,
-                         int thread,
-                         SiteId site,
-                         const char* doing) {
+void Worker::report_race(const RaceDetector::Result& result, SiteId site, const char* doing) {
   Violation v;
-  v.thread = thread;
+  v.thread = result.thread;
   v.site = site;
   v.address = name_of_shared(result.byte);
   v.other_site = result.other.site;
@@ -546,7 +555,7 @@ void Worker::report_race(const RaceDetector::Result& result,
       break;
     default: {
       v.fault = Fault::race;
-      const bool same_warp = v.other_thread >= 0 && v.other_thread / 32 == thread / 32;
+      const bool same_warp = v.other_thread >= 0 && v.other_thread / 32 == v.thread / 32;
       v.detail = fmt::format(
           "{}; {} by {} at {}, with no {} between",
           doing,

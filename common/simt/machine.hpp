@@ -176,12 +176,9 @@ class Worker {
   const SharedPart* carve(std::size_t index, const SharedPart& part, SiteId site);
   std::string name_of_shared(std::uint32_t byte) const;
   void violate(Violation violation);
-  void report_race(const RaceDetector::Result& result, int thread, SiteId site, const char* doing);
-  void count_shared(const WarpAccess& access,
-                    SiteId site,
-                    std::uint64_t& requests,
-                    std::uint64_t& wavefronts,
-                    std::uint64_t& conflicts);
+  void report_race(const RaceDetector::Result& result, SiteId site, const char* doing);
+  /// What the banks take for a warp's access to shared memory.
+  Wavefronts wavefronts_of(const WarpAccess& access, SiteId site);
 
   void grow_shared_log();
   void grow_global_log();
@@ -225,15 +222,19 @@ class Worker {
     std::uint32_t group = 0;  // commit groups so far
   };
 
-  /// Warp instructions found before and what they cost: loops repeat them with other addresses that
-  /// lie in the same way to each other.
+  /// How the addresses of a warp instruction lie to each other, and what follows from that. Loops
+  /// repeat a pattern with other addresses, so most are found here again.
   struct Pattern {
-    std::uint64_t tag = ~0ull;
+    // The question: who, how much, how placed.
+    std::uint64_t key = ~0ull;
     std::uint32_t lanes = 0;
-    std::uint32_t phase = 0;
-    std::array<std::uint32_t, 32> offset;
+    std::array<std::uint32_t, 32> offset{};  // of the i-th lane from the first one
+    // The answers.
     Wavefronts wavefronts;
     int sectors = 0;
+    int places = 0;  // different addresses, and which lanes access each
+    std::array<std::uint32_t, 32> place_offset;
+    std::array<std::uint32_t, 32> place_lanes;
   };
 
   static void run_thread(void* self);
@@ -250,11 +251,12 @@ class Worker {
   void flush(int warp, std::array<Log<Entry>, 32>& logs);
   template <class Entry>
   void flush_diverged(int warp, std::array<Log<Entry>, 32>& logs, std::size_t from);
-  void account(const SharedEntry& kind, const WarpAccess& access);
-  void account(const GlobalEntry& kind, const WarpAccess& access);
+  void account(const SharedEntry& kind, const WarpAccess& access, const Pattern& pattern);
+  void account(const GlobalEntry& kind, const WarpAccess& access, const Pattern& pattern);
   void check(const SharedEntry& entry, int thread);
   void check(const GlobalEntry&, int) {}
-  Pattern& pattern(std::uint64_t tag, const WarpAccess& access, std::uint32_t phase, bool& known);
+  template <class Entry>
+  Pattern& pattern(const WarpAccess& access, SiteId site);
   void land(const PendingCopy& copy);
 
   const KernelCall& kernel_;

@@ -44,25 +44,27 @@ void RaceDetector::begin_block(int threads, std::uint32_t shared_bytes) {
   order_.begin_block(threads);
 }
 
-bool RaceDetector::check_read(const Cell& cell, int t, Result& result) const {
-  if (result.fault != Fault::none) return false;
-  if (cell.write_time < order_.begin()) {
-    result.fault = Fault::never_written;
-    return true;
+void RaceDetector::check_read(
+    const Cell& cell, std::uint32_t byte, int warp, std::uint32_t lanes, Result& result) const {
+  if (result.fault != Fault::none) return;  // one mistake an access is enough
+  for (; lanes && result.fault == Fault::none; lanes &= lanes - 1) {
+    result.thread = warp * 32 + __builtin_ctz(lanes);
+    if (cell.write_time < order_.begin())
+      result.fault = Fault::never_written;
+    else if (cell.in_flight)
+      result.fault = Fault::copy_in_flight;
+    else if (!order_.known(result.thread, cell.writer, cell.write_time))
+      result.fault = Fault::race;
   }
-  if (cell.in_flight) {
-    result.fault = Fault::copy_in_flight;
-  } else if (!order_.known(t, cell.writer, cell.write_time)) {
-    result.fault = Fault::race;
-  } else {
-    return false;
-  }
-  result.other = {cell.writer, true, cell.write_site};
-  return true;
+  result.byte = byte;
+  if (result.fault == Fault::copy_in_flight || result.fault == Fault::race)
+    result.other = {cell.writer, true, cell.write_site};
 }
 
-bool RaceDetector::check_write(const Cell& cell, int t, Result& result) const {
-  if (result.fault != Fault::none) return false;
+void RaceDetector::check_write(const Cell& cell, std::uint32_t byte, int t, Result& result) const {
+  if (result.fault != Fault::none) return;
+  result.thread = t;
+  result.byte = byte;
   if (cell.write_time >= order_.begin()) {
     if (cell.in_flight)
       result.fault = Fault::copy_in_flight;
@@ -70,43 +72,27 @@ bool RaceDetector::check_write(const Cell& cell, int t, Result& result) const {
       result.fault = Fault::race;
     if (result.fault != Fault::none) {
       result.other = {cell.writer, true, cell.write_site};
-      return true;
+      return;
     }
   }
-  if (cell.read_time <= order_.block_time()) return false;  // read before the barrier, or never
+  if (cell.read_time <= order_.block_time()) return;  // read before the barrier, or never
   const int first = cell.reader_warp * 32;
   int reader = -1;
   for (int lane = 0; lane < 32 && reader < 0; ++lane)
     if ((cell.read_lanes >> lane & 1) && !order_.known(t, first + lane, cell.read_time))
       reader = first + lane;
-  if (reader < 0 && !cell.more_warps) return false;
+  if (reader < 0 && !cell.more_warps) return;
   result.fault = Fault::race;
   result.other = {reader, false, cell.read_site};  // reader −1: one of another warp
-  return true;
 }
 
 RaceDetector::Result RaceDetector::store(int t, std::uint32_t at, int bytes, SiteId site) {
   Result result;
   for (std::uint32_t c = at / 2; c <= (at + static_cast<std::uint32_t>(bytes) - 1) / 2; ++c) {
     Cell& cell = cells_[c];
-    if (check_write(cell, t, result)) result.byte = c * 2;
+    check_write(cell, c * 2, t, result);
     note_write(cell, t, site);
     cell.in_flight = false;
-  }
-  return result;
-}
-
-RaceDetector::Result RaceDetector::load_by_warp(int warp,
-                                                std::uint32_t at,
-                                                int bytes,
-                                                SiteId site) {
-  Result result;
-  for (std::uint32_t c = at / 2; c <= (at + static_cast<std::uint32_t>(bytes) - 1) / 2; ++c) {
-    Cell& cell = cells_[c];
-    if (!surely_readable(cell))
-      for (int lane = 0; lane < 32; ++lane)  // a write must be known to every lane
-        if (check_read(cell, warp * 32 + lane, result)) result.byte = c * 2;
-    note_read(cell, warp, kEveryLane, site);
   }
   return result;
 }

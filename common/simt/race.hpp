@@ -77,6 +77,7 @@ class RaceDetector {
 
   struct Result {
     Fault fault = Fault::none;
+    int thread = 0;
     std::uint32_t byte = 0;  // the first one concerned
     Other other;
   };
@@ -84,20 +85,23 @@ class RaceDetector {
   void begin_block(int threads, std::uint32_t shared_bytes);
   Order& order() { return order_; }
 
-  /// Thread t reads or writes bytes [at, at + bytes).
-  Result load(int t, std::uint32_t at, int bytes, SiteId site) {
+  /// The lanes of a warp read bytes [at, at + bytes), each of them all of it. (ldmatrix is a read by
+  /// every lane: a row's bytes go to many.)
+  Result load(int warp, std::uint32_t lanes, std::uint32_t at, int bytes, SiteId site) {
     Result result;
     for (std::uint32_t c = at / 2; c <= (at + static_cast<std::uint32_t>(bytes) - 1) / 2; ++c) {
       Cell& cell = cells_[c];
-      if (!surely_readable(cell) && check_read(cell, t, result)) result.byte = c * 2;
-      note_read(cell, t / 32, 1u << (t % 32), site);
+      // Written by anyone before the last barrier: the common case needs no more than the record.
+      if (cell.write_time > order_.block_time() || cell.write_time < order_.begin() ||
+          cell.in_flight)
+        check_read(cell, c * 2, warp, lanes, result);
+      note_read(cell, warp, lanes, site);
     }
     return result;
   }
-  Result store(int t, std::uint32_t at, int bytes, SiteId site);
 
-  /// Every lane of the warp reads (ldmatrix hands a row's bytes to many lanes).
-  Result load_by_warp(int warp, std::uint32_t at, int bytes, SiteId site);
+  /// Thread t writes them.
+  Result store(int t, std::uint32_t at, int bytes, SiteId site);
 
   /// An asynchronous copy by thread t into [at, at + bytes): from when it is issued, and when t
   /// knows that it has landed. Between the two nobody may touch the bytes, not even t.
@@ -117,15 +121,10 @@ class RaceDetector {
 
     Cell() : in_flight(false), more_warps(false) {}
   };
-  static constexpr std::uint32_t kEveryLane = ~0u;
 
-  /// Written by anyone before the last barrier: the common case.
-  bool surely_readable(const Cell& cell) const {
-    return cell.write_time <= order_.block_time() && cell.write_time >= order_.begin() &&
-           !cell.in_flight;
-  }
-  bool check_read(const Cell& cell, int t, Result& result) const;
-  bool check_write(const Cell& cell, int t, Result& result) const;
+  void check_read(
+      const Cell& cell, std::uint32_t byte, int warp, std::uint32_t lanes, Result& result) const;
+  void check_write(const Cell& cell, std::uint32_t byte, int t, Result& result) const;
   void note_read(Cell& cell, int warp, std::uint32_t lanes, SiteId site) {
     if (cell.read_time > order_.block_time()) {  // not the first read since the barrier
       if (cell.reader_warp != warp) {

@@ -77,17 +77,14 @@ void load_matrices(Worker& worker, int warp, std::uint32_t mask, void* const* ar
       access.lane[access.lanes] = i;
       access.at[access.lanes++] = row.row;
       if (!worker.options().checks) continue;
-      const RaceDetector::Result result = worker.race().load_by_warp(warp, row.row, 16, site);
+      const RaceDetector::Result result = worker.race().load(warp, kAllLanes, row.row, 16, site);
       if (result.fault != RaceDetector::Fault::none)
-        worker.report_race(result, warp * 32 + m * 8 + i, site, "read by ldmatrix");
+        worker.report_race(result, site, "read by ldmatrix");
     }
-    std::uint64_t unused = 0;
-    if (worker.options().counters)
-      worker.count_shared(access,
-                          site,
-                          unused,
-                          worker.counters().ldmatrix_wavefronts,
-                          worker.counters().ldmatrix_conflicts);
+    if (!worker.options().counters) continue;
+    const Wavefronts cycles = worker.wavefronts_of(access, site);
+    worker.counters().ldmatrix_wavefronts += static_cast<std::uint64_t>(cycles.all);
+    worker.counters().ldmatrix_conflicts += static_cast<std::uint64_t>(cycles.conflicts);
   }
   for (int lane = 0; lane < 32; ++lane)
     for (int m = 0; m < matrices; ++m) {
