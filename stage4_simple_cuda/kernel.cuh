@@ -37,7 +37,8 @@ __device__ void load_tile(SharedTile<float, D + 1> tile,
                           const GlobalMatrix<const T>& M,
                           Index first,
                           Index last) {
-  for (int e = threadIdx.x; e < rows * D; e += blockDim.x) {
+#pragma unroll 4  // so that several loads are under way at a time
+  for (int e = threadIdx.x; e < rows * D; e += TileOf<D>::threads) {
     const int i = e / D, x = e % D;
     tile[i][x] = first + i < last && x < M.cols ? M[first + i][x] : 0.0f;
   }
@@ -100,6 +101,7 @@ __global__ void __launch_bounds__(TileOf<D>::threads)
     }
     //# endregion
     const bool all_visible = keys_of_all.first <= j0 && j0 + Bc <= keys_of_all.last;
+#pragma unroll  // an array stays in registers if every index is known to the compiler
     for (int a = 0; a < kQueries; ++a) {
       float& m = m_rows[a];
       float& l = l_rows[a];
@@ -143,6 +145,7 @@ __global__ void __launch_bounds__(TileOf<D>::threads)
     }
     //# endregion
   }
+#pragma unroll
   for (int a = 0; a < kQueries; ++a) {
     const Index i = i0 + ty + a * apart;
     float m = m_rows[a], l = l_rows[a];

@@ -236,6 +236,7 @@ bool Worker::complete_operations(int warp) {
 /// All warps have run as far as they can. True if the block goes on.
 bool Worker::release_barrier() {
   const auto is_done = [](const Thread& t) { return t.state == State::done; };
+  settle_unwritten();
   if (std::all_of(threads_.begin(), threads_.end(), is_done)) return false;
   const Thread* leader = nullptr;
   bool all_there = true, all_alive_there = true;
@@ -534,7 +535,27 @@ void Worker::check(const SharedEntry& entry, int thread) {
   report_race(result, entry.site(), doing[static_cast<int>(entry.what())]);
 }
 
+/// A read of what nothing had written may yet turn out to be a race: the write came a little later,
+/// with no barrier between, and was reported. Once the barrier is there, it can't any more.
+void Worker::settle_unwritten() {
+  for (const auto& [result, site] : unwritten_) {
+    if (race_.is_written(result.byte)) continue;
+    Violation v;
+    v.fault = Fault::uninitialised;
+    v.thread = result.thread;
+    v.site = site;
+    v.address = name_of_shared(result.byte);
+    v.detail = "read, but nothing in this block has written it";
+    violate(std::move(v));
+  }
+  unwritten_.clear();
+}
+
 void Worker::report_race(const RaceDetector::Result& result, SiteId site, const char* doing) {
+  if (result.fault == RaceDetector::Fault::never_written) {
+    unwritten_.emplace_back(result, site);
+    return;
+  }
   Violation v;
   v.thread = result.thread;
   v.site = site;
@@ -542,10 +563,6 @@ void Worker::report_race(const RaceDetector::Result& result, SiteId site, const 
   v.other_site = result.other.site;
   v.other_thread = result.other.thread;
   switch (result.fault) {
-    case RaceDetector::Fault::never_written:
-      v.fault = Fault::uninitialised;
-      v.detail = "read, but nothing in this block has written it";
-      break;
     case RaceDetector::Fault::copy_in_flight:
       v.fault = Fault::copy_in_flight;
       v.detail = fmt::format("{} while the copy of thread {} is under way, begun at {}",

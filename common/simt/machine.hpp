@@ -258,6 +258,7 @@ class Worker {
   template <class Entry>
   Pattern& pattern(const WarpAccess& access, SiteId site);
   void land(const PendingCopy& copy);
+  void settle_unwritten();
 
   const KernelCall& kernel_;
   dim3 grid_, block_;
@@ -273,6 +274,7 @@ class Worker {
   std::array<Log<GlobalEntry>, 32> global_logs_;
   std::vector<Pattern> patterns_;
   RaceDetector race_;
+  std::vector<std::pair<RaceDetector::Result, SiteId>> unwritten_;  // reads since the last barrier
   Counters counters_;
   std::int64_t block_number_ = 0;
   int current_ = 0;

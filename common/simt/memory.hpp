@@ -44,6 +44,8 @@ template <class View>
 class Element {
  public:
   using Value = typename View::Value;
+  using Number = std::conditional_t<std::is_arithmetic_v<Value>, Value, float>;
+
   Element(View view, At where) : view_(view), where_(where) {}
   Element(const Element&) = default;
 
@@ -59,14 +61,10 @@ class Element {
     return *this;
   }
   const Element& operator=(const Element& other) { return *this = static_cast<Value>(other); }
-  template <class X>
-  const Element& operator+=(X x) const { return *this = Value(Value(*this) + x); }
-  template <class X>
-  const Element& operator-=(X x) const { return *this = Value(Value(*this) - x); }
-  template <class X>
-  const Element& operator*=(X x) const { return *this = Value(Value(*this) * x); }
-  template <class X>
-  const Element& operator/=(X x) const { return *this = Value(Value(*this) / x); }
+  const Element& operator+=(Number x) const { return *this = Value(Value(*this) + x); }
+  const Element& operator-=(Number x) const { return *this = Value(Value(*this) - x); }
+  const Element& operator*=(Number x) const { return *this = Value(Value(*this) * x); }
+  const Element& operator/=(Number x) const { return *this = Value(Value(*this) / x); }
 
  private:
   View view_;
