@@ -75,7 +75,7 @@ void Worker::run_thread(void* self) {
 void Worker::run_block(std::int64_t number) {
   block_number_ = number;
   counters_ = {};
-  std::memset(shared_.data(), 0xff, shared_.size());  // NaN in every type
+  std::fill(shared_.begin(), shared_.end(), static_cast<unsigned char>(0xff));  // NaN in every type
   if (options_.checks) race_.begin_block(threads_count_, static_cast<std::uint32_t>(shared_bytes_));
   hot.worker = this;
   hot.logging = options_.checks || options_.counters;
@@ -611,7 +611,8 @@ void Worker::copy(std::uint32_t to, const void* from, int bytes, SiteId site) {
 
 void Worker::land(const PendingCopy& copy) {
   std::memset(shared_.data() + copy.to, 0, 16);
-  std::memcpy(shared_.data() + copy.to, copy.from, static_cast<std::size_t>(copy.bytes));
+  if (copy.bytes > 0)
+    std::memcpy(shared_.data() + copy.to, copy.from, static_cast<std::size_t>(copy.bytes));
 }
 
 void Worker::commit() { ++threads_[static_cast<std::size_t>(current_)].group; }
