@@ -12,9 +12,8 @@ inline namespace FA_TARGET {
 
 using namespace fa;
 
-// A thread's patch of S is 4 queries by Bc/8 keys, its patch of O the same 4 queries by D/8 columns:
-// 8 neighbouring threads share 4 queries. So each number that it fetches from shared memory serves
-// several multiply-adds; with one query and one key a thread, fetching would take all the time.
+// A thread has 4 queries by Bc/8 keys of S, and the same 4 queries by D/8 columns of O; 8 neighbours
+// share the 4 queries. So each number fetched from shared memory serves several multiply-adds.
 constexpr int kQueries = 4, kAcross = 8;
 
 /// Tile sizes for head dimensions up to D, so that all tiles fit into 64 KiB of shared memory.
@@ -23,15 +22,14 @@ struct TileOf {
   static constexpr int Br = D == 64 ? 64 : D == 128 ? 32 : 16;
   static constexpr int Bc = D == 256 ? 16 : 32;
   static constexpr int threads = Br / kQueries * kAcross;
-  // Rows are one float longer than they need be: the threads that read a column of K at a time then
-  // find its elements in different banks.
+  // Rows are a float longer than needed, so that the elements of a column lie in different banks.
   static constexpr std::size_t shared_bytes = tile_bytes<float, D + 1>(Br) +
                                               2 * tile_bytes<float, D + 1>(Bc) +
                                               tile_bytes<float, Bc + 1>(Br);
 };
 
-/// Rows [first, last) of M as float32, neighbouring threads copying neighbouring columns. Rows and
-/// columns that M doesn't have are 0: what lies there in memory may be NaN, and 0 · NaN is NaN.
+/// Rows [first, last) of M as float32, neighbouring threads taking neighbouring columns. Rows and
+/// columns that M doesn't have are 0: what lies there may be NaN, and 0 · NaN is NaN.
 template <int rows, int D, class T>
 __device__ void load_tile(SharedTile<float, D + 1> tile,
                           const GlobalMatrix<const T>& M,
@@ -46,7 +44,7 @@ __device__ void load_tile(SharedTile<float, D + 1> tile,
 
 /// Grid: one block a tile of queries, Nq/Br · Hq · B in x alone (y and z end at 65,535).
 /// Block: Br/4 · 8 threads: 128, 64, 32 for D = 64, 128, 256.
-/// Shared memory: Q [Br, D], K and V [Bc, D], P [Br, Bc] in float32: 43, 55, 51 KiB.
+/// Shared memory: Q [Br, D], K and V [Bc, D], P [Br, Bc] in float32: 41, 53, 50 KiB.
 template <class T, int D>
 __global__ void __launch_bounds__(TileOf<D>::threads)
     attention_kernel(GlobalTensor<const T> Q,  // [B, Hq, Nq, d]
@@ -64,20 +62,16 @@ __global__ void __launch_bounds__(TileOf<D>::threads)
   const SharedTile<float, D + 1> sV = memory.tile<float, D + 1>("sV", Bc);
   const SharedTile<float, Bc + 1> sP = memory.tile<float, Bc + 1>("sP", Br);
 
-  // The block's work: queries [i0, i1) of head h of batch item b. The last queries come first: under
-  // a causal mask they see the most keys.
+  // The block's: queries [i0, i1) of head h, batch item b. The last ones, which see most keys, first.
   const Index tiles = (Q.N + Br - 1) / Br;
   const Index h = blockIdx.x / tiles % Q.H, b = blockIdx.x / tiles / Q.H;
   const Index i0 = (tiles - 1 - blockIdx.x % tiles) * Br, i1 = min(i0 + Br, Q.N);
-  const GlobalMatrix<const T> gQ = Q.head(b, h);
   const GlobalMatrix<const T> gK = K.head(b, h / (Q.H / K.H)), gV = V.head(b, h / (Q.H / K.H));
-  const GlobalMatrix<T> gO = O.head(b, h);
-
-  // The thread's work: queries ty, ty + apart, … of the tile, keys tx, tx + 8, … and columns likewise.
+  // The thread's: queries ty, ty + apart, … of the tile, keys tx, tx + 8, … and columns likewise.
   const int tx = threadIdx.x % kAcross, ty = threadIdx.x / kAcross;
 
   //# region load_q
-  load_tile<Br, D>(sQ, gQ, i0, i1);
+  load_tile<Br, D>(sQ, Q.head(b, h), i0, i1);
   //# endregion
   float m_rows[kQueries], l_rows[kQueries], o_tile[kQueries][columns_each] = {};
   for (int a = 0; a < kQueries; ++a) m_rows[a] = -INFINITY, l_rows[a] = 0;
@@ -107,13 +101,11 @@ __global__ void __launch_bounds__(TileOf<D>::threads)
       float& l = l_rows[a];
       float* s_i = s_tile[a];
       float* o_i = o_tile[a];
-      // A product that stays one: fused with the subtraction of m it would be rounded differently
-      // there from here, and s − m of the largest score would not be 0.
+      // Not to be fused with the subtraction of m below: s − m of the largest score must be 0.
       for (int c = 0; c < keys_each; ++c) s_i[c] = __fmul_rn(s_i[c], scale);
-      //# region mask  of row i, only the keys that query i sees
-      const KeyRange seen = all_visible ? KeyRange{j0, j1} : mask.keys(i0 + ty + a * apart);
+      //# region mask  of row i, only the keys that query i sees; the others have P = 0
       for (int c = 0; c < keys_each && !all_visible; ++c)
-        if (!seen.contains(j0 + tx + c * kAcross)) s_i[c] = -INFINITY;
+        if (!mask.visible(i0 + ty + a * apart, j0 + tx + c * kAcross)) s_i[c] = -INFINITY;
       //# endregion
       //# region rowmax  m = max(m, max s), of 8 neighbouring threads that share the row
       const float m_old = m;
@@ -159,7 +151,7 @@ __global__ void __launch_bounds__(TileOf<D>::threads)
     //# endregion
     //# region store
     for (int x = 0; x < columns_each; ++x)
-      if (tx + x * kAcross < O.d) gO[i][tx + x * kAcross] = T(o_i[x]);
+      if (tx + x * kAcross < O.d) O.head(b, h)[i][tx + x * kAcross] = T(o_i[x]);
     //# endregion
   }
 }
