@@ -22,15 +22,17 @@ bool Buffer::inside_a_row(Index at, Index count) const {
 
 std::string Buffer::name_of(Index at) const {
   if (d == 0) return fmt::format("{}[{}]", name, at);
-  if (at < 0) return fmt::format("{}, {} elements before its begin", name, -at);
+  const auto beyond = [&](Index n, const char* where) {
+    return fmt::format("{}, {} element{} {}", name, n, n == 1 ? "" : "s", where);
+  };
+  if (at < 0) return beyond(-at, "before its first");
+  if (at >= elements) return beyond(at - elements + 1, "behind its last");
   Index rest = at, b_h_i[3] = {};
   for (const Axis& axis : axes) {
     if (axis.stride <= 0) continue;
     b_h_i[axis.position] = std::min(rest / axis.stride, axis.size - 1);
     rest -= b_h_i[axis.position] * axis.stride;
   }
-  if (at >= elements)
-    return fmt::format("{}, {} elements behind its last", name, at - elements + 1);
   return fmt::format("{}[{}, {}, {}, {}]", name, b_h_i[0], b_h_i[1], b_h_i[2], rest);
 }
 
@@ -144,44 +146,82 @@ void Worker::meet(const Operation& operation) {
 void meet(const Operation& operation) { hot.worker->meet(operation); }
 
 const SharedPart* Worker::carve(std::size_t index, const SharedPart& part, SiteId site) {
-  if (index == parts_.size()) parts_.push_back(std::make_unique<SharedPart>(part));
+  if (index == parts_.size()) {
+    parts_.push_back(std::make_unique<SharedPart>(part));
+    const Index room = std::max<Index>(0, static_cast<Index>(shared_bytes_) - Index{part.begin});
+    parts_.back()->elements = std::min(part.elements, room / part.element_bytes);
+  }
   const SharedPart& known = *parts_[index];
-  const Index end = Index{part.begin} + part.elements * part.element_bytes;
-  if (end > static_cast<Index>(shared_bytes_))
-    simt::violate(Fault::shared_bounds,
-                  site,
-                  part.name,
-                  fmt::format("the tile ends at byte {}, the block's dynamic shared memory at {}",
-                              end,
-                              shared_bytes_));
-  if (known.begin != part.begin || known.elements != part.elements ||
-      known.element_bytes != part.element_bytes || known.columns != part.columns)
-    simt::violate(Fault::shared_bounds,
-                  site,
-                  part.name,
-                  fmt::format("threads don't agree on where the tile lies: another has {} there",
-                              known.name));
+  if (known.elements != part.elements)
+    violate(Fault::shared_bounds,
+            site,
+            part.name,
+            fmt::format("the tile ends at byte {}, the block's dynamic shared memory at {}",
+                        Index{part.begin} + part.elements * part.element_bytes,
+                        shared_bytes_));
+  if (known.begin != part.begin || known.element_bytes != part.element_bytes ||
+      known.columns != part.columns)
+    violate(Fault::shared_bounds,
+            site,
+            part.name,
+            fmt::format("threads don't agree on what lies where: another has {} there", known.name));
   return &known;
 }
 
-void violate(Fault fault, SiteId site, std::string address, std::string detail) {
+void violate_global(const Buffer& buffer, Index at, Access what, SiteId site, int alignment) {
+  const Fault fault = alignment ? Fault::misaligned : Fault::global_bounds;
+  if (!hot.worker->is_new_violation(fault, site)) return;
+  hot.worker->violate(
+      fault,
+      site,
+      buffer.name_of(at),
+      alignment ? fmt::format("not at a multiple of the {} bytes that it takes", alignment)
+                : fmt::format("{}, but not an element of the buffer",
+                              what == Access::store ? "written" : "read"));
+}
+
+void violate_shared(const SharedPart& part, Index at, Access what, SiteId site, int alignment) {
+  const Fault fault = alignment ? Fault::misaligned : Fault::shared_bounds;
+  if (!hot.worker->is_new_violation(fault, site)) return;
+  hot.worker->violate(
+      fault,
+      site,
+      part.name_of(at),
+      alignment
+          ? fmt::format("not at a multiple of the {} bytes that it takes", alignment)
+          : fmt::format("{}, but not in the tile", what == Access::store ? "written" : "read"));
+}
+
+void violate_row(const SharedPart& part, Index row, Index column, SiteId site) {
+  if (!hot.worker->is_new_violation(Fault::shared_bounds, site)) return;
+  hot.worker->violate(Fault::shared_bounds,
+                      site,
+                      fmt::format("{}[{}][{}]", part.name, row, column),
+                      fmt::format("the row has {} columns", part.columns));
+}
+
+bool Worker::is_new_violation(Fault fault, SiteId site, SiteId other_site) {
+  const auto known = known_violations_.find({fault, site, other_site});
+  if (known == known_violations_.end()) return true;
+  ++violation_count;
+  ++violations[known->second].count;
+  return false;
+}
+
+void Worker::violate(Fault fault, SiteId site, std::string address, std::string detail) {
   Violation v;
   v.fault = fault;
   v.site = site;
   v.address = std::move(address);
   v.detail = std::move(detail);
-  v.thread = hot.worker->current_thread();
-  hot.worker->violate(std::move(v));
+  v.thread = current_;
+  violate(std::move(v));
 }
 
 void Worker::violate(Violation v) {
+  if (!is_new_violation(v.fault, v.site, v.other_site)) return;
   ++violation_count;
-  const auto [known, is_new] =
-      known_violations_.try_emplace({v.fault, v.site, v.other_site}, violations.size());
-  if (!is_new) {
-    ++violations[known->second].count;
-    return;
-  }
+  known_violations_[{v.fault, v.site, v.other_site}] = violations.size();
   v.kernel = kernel_.name;
   v.block = block_number_;
   violations.push_back(std::move(v));
@@ -539,7 +579,7 @@ void Worker::check(const SharedEntry& entry, int thread) {
 /// with no barrier between, and was reported. Once the barrier is there, it can't any more.
 void Worker::settle_unwritten() {
   for (const auto& [result, site] : unwritten_) {
-    if (race_.is_written(result.byte)) continue;
+    if (race_.is_written(result.byte) || !is_new_violation(Fault::uninitialised, site)) continue;
     Violation v;
     v.fault = Fault::uninitialised;
     v.thread = result.thread;
@@ -556,31 +596,30 @@ void Worker::report_race(const RaceDetector::Result& result, SiteId site, const 
     unwritten_.emplace_back(result, site);
     return;
   }
+  const Fault fault = result.fault == RaceDetector::Fault::copy_in_flight ? Fault::copy_in_flight
+                                                                          : Fault::race;
+  if (!is_new_violation(fault, site, result.other.site)) return;
   Violation v;
+  v.fault = fault;
   v.thread = result.thread;
   v.site = site;
   v.address = name_of_shared(result.byte);
   v.other_site = result.other.site;
   v.other_thread = result.other.thread;
-  switch (result.fault) {
-    case RaceDetector::Fault::copy_in_flight:
-      v.fault = Fault::copy_in_flight;
-      v.detail = fmt::format("{} while the copy of thread {} is under way, begun at {}",
-                             doing,
-                             v.other_thread,
-                             name_of_site(v.other_site));
-      break;
-    default: {
-      v.fault = Fault::race;
-      const bool same_warp = v.other_thread >= 0 && v.other_thread / 32 == v.thread / 32;
-      v.detail = fmt::format(
-          "{}; {} by {} at {}, with no {} between",
-          doing,
-          result.other.write ? "written" : "read",
-          v.other_thread >= 0 ? fmt::format("thread {}", v.other_thread) : "another warp",
-          name_of_site(v.other_site),
-          same_warp ? "__syncwarp or barrier" : "barrier");
-    }
+  if (fault == Fault::copy_in_flight) {
+    v.detail = fmt::format("{} while the copy of thread {} is under way, begun at {}",
+                           doing,
+                           v.other_thread,
+                           name_of_site(v.other_site));
+  } else {
+    const bool same_warp = v.other_thread >= 0 && v.other_thread / 32 == v.thread / 32;
+    v.detail = fmt::format(
+        "{}; {} by {} at {}, with no {} between",
+        doing,
+        result.other.write ? "written" : "read",
+        v.other_thread >= 0 ? fmt::format("thread {}", v.other_thread) : "another warp",
+        name_of_site(v.other_site),
+        same_warp ? "__syncwarp or barrier" : "barrier");
   }
   violate(std::move(v));
 }

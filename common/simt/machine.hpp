@@ -157,8 +157,13 @@ struct Operation {
 /// Waits until the operation has been completed. Called by the running thread.
 void meet(const Operation& operation);
 
-/// Reports a mistake of the running thread.
-void violate(Fault fault, SiteId site, std::string address, std::string detail);
+/// Reports the running thread's access outside its buffer or tile, or one that isn't aligned to
+/// `alignment` bytes (0: it is). columns: of the row that a column lies outside of.
+[[gnu::cold]] void violate_global(
+    const Buffer& buffer, Index at, Access what, SiteId site, int alignment = 0);
+[[gnu::cold]] void violate_shared(
+    const SharedPart& part, Index at, Access what, SiteId site, int alignment = 0);
+[[gnu::cold]] void violate_row(const SharedPart& part, Index row, Index column, SiteId site);
 
 /// One CPU thread's machinery. It runs one block at a time.
 class Worker {
@@ -176,6 +181,9 @@ class Worker {
   const SharedPart* carve(std::size_t index, const SharedPart& part, SiteId site);
   std::string name_of_shared(std::uint32_t byte) const;
   void violate(Violation violation);
+  /// The running thread's. False if the same lines have done it before: then it is only counted.
+  bool is_new_violation(Fault fault, SiteId site, SiteId other_site = 0);
+  void violate(Fault fault, SiteId site, std::string address, std::string detail);
   void report_race(const RaceDetector::Result& result, SiteId site, const char* doing);
   /// What the banks take for a warp's access to shared memory.
   Wavefronts wavefronts_of(const WarpAccess& access, SiteId site);

@@ -119,21 +119,14 @@ class Global {
   bool touch(const At& i, Access what, Index count, int alignment) const {
     const Index at = at_ + i.value;
     if (__builtin_expect(!buffer_->inside(at, count), 0)) {
-      violate(Fault::global_bounds,
-              i.site(),
-              buffer_->name_of(at),
-              what == Access::store ? "written, but not an element of the buffer"
-                                    : "read, but not an element of the buffer");
+      violate_global(*buffer_, at, what, i.site());
       return false;
     }
     const std::uint64_t address =
         buffer_->virtual_base + static_cast<std::uint64_t>(at) * sizeof(T);
     if (alignment > static_cast<int>(sizeof(T)) &&
         address % static_cast<std::uint64_t>(alignment) != 0)
-      violate(Fault::misaligned,
-              i.site(),
-              buffer_->name_of(at),
-              "not at a multiple of the " + std::to_string(alignment) + " bytes it takes");
+      violate_global(*buffer_, at, what, i.site(), alignment);
     log_global(i.site(),
                what,
                impl::log2_of(static_cast<std::size_t>(count) * sizeof(T)),
@@ -249,18 +242,12 @@ class Shared {
     constexpr Index count = sizeof(V) / sizeof(T);
     const Index at = at_ + i.value;
     if (__builtin_expect(at < 0 || count > part_->elements - at, 0)) {
-      violate(Fault::shared_bounds,
-              i.site(),
-              part_->name_of(at),
-              what == Access::store ? "written, but not in the tile" : "read, but not in the tile");
+      violate_shared(*part_, at, what, i.site());
       return false;
     }
     if constexpr (count > 1)
       if (byte(i.value) % sizeof(V) != 0)
-        violate(Fault::misaligned,
-                i.site(),
-                part_->name_of(at),
-                "not at a multiple of the " + std::to_string(sizeof(V)) + " bytes it takes");
+        violate_shared(*part_, at, what, i.site(), sizeof(V));
     return true;
   }
 
@@ -299,11 +286,7 @@ class SharedRow {
  private:
   bool in_row(const At& x) const {
     if (__builtin_expect(x.value >= 0 && x.value < cols, 1)) return true;
-    violate(Fault::shared_bounds,
-            x.site(),
-            std::string(part_->name) + "[" + std::to_string(at_ / cols) + "][" +
-                std::to_string(x.value) + "]",
-            "the row has " + std::to_string(cols) + " columns");
+    violate_row(*part_, at_ / cols, x.value, x.site());
     return false;
   }
 

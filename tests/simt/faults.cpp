@@ -183,6 +183,13 @@ __global__ void too_large_tile(Global<float>) {
   const Shared<float> s = memory.array<float>("s", 1025);  //! too large a tile
   s[threadIdx.x] = 1;
 }
+__global__ void no_room_for_the_tile(Global<float>) {
+  SharedMemory memory = shared_memory();
+  const Shared<float> s = memory.array<float>("s", 1024);
+  const Shared<float> more = memory.array<float>("more", 1 << 20);  //! no room for the tile
+  s[threadIdx.x] = 1;
+  more[threadIdx.x + 100000] = 1;
+}
 __global__ void write_within_tile(Global<float>) {
   SharedMemory memory = shared_memory();
   const SharedTile<float, 33> s = memory.tile<float, 33>("s", 4);
@@ -194,6 +201,7 @@ TEST_CASE("shared accesses out of bounds are found") {
   check_finds(run_one<write_beyond_row>(64), simt::Fault::shared_bounds, "write beyond row");
   check_finds(run_one<write_beyond_tile>(64), simt::Fault::shared_bounds, "write beyond tile");
   check_finds(run_one<too_large_tile>(64), simt::Fault::shared_bounds, "too large a tile");
+  check_finds(run_one<no_room_for_the_tile>(64), simt::Fault::shared_bounds, "no room for the tile");
   check_passes(run_one<write_within_tile>(64));
   CHECK(run_one<write_beyond_row>(64).violations[0].address == "s[0][33]");
   CHECK(run_one<write_beyond_tile>(64).violations[0].address == "s[4][0]");
