@@ -24,9 +24,7 @@
 namespace fa::FA_TARGET {
 
 /// exp(a − b), and 0 where a is −inf, whatever b is: common/attention/exp_minus.hpp, for kernels.
-__device__ inline float exp_minus(float a, float b) {
-  return a == -INFINITY ? 0.0f : expf(a - b);
-}
+__device__ inline float exp_minus(float a, float b) { return a == -INFINITY ? 0.0f : expf(a - b); }
 
 }  // namespace fa::FA_TARGET
 

@@ -130,8 +130,16 @@ __device__ inline void mma_m16n8k16<float16>(float (&d)[4],
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
       "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
       : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]),
-        "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]));
+      : "r"(a[0]),
+        "r"(a[1]),
+        "r"(a[2]),
+        "r"(a[3]),
+        "r"(b[0]),
+        "r"(b[1]),
+        "f"(c[0]),
+        "f"(c[1]),
+        "f"(c[2]),
+        "f"(c[3]));
 #else
   // cc 7.5 knows products of depth 8 only: two of them, each with half of the fragments.
   float half[4];
@@ -155,8 +163,16 @@ __device__ inline void mma_m16n8k16<bfloat16>(float (&d)[4],
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
       "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
       : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]),
-        "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]));
+      : "r"(a[0]),
+        "r"(a[1]),
+        "r"(a[2]),
+        "r"(a[3]),
+        "r"(b[0]),
+        "r"(b[1]),
+        "f"(c[0]),
+        "f"(c[1]),
+        "f"(c[2]),
+        "f"(c[3]));
 #else
   __trap();  // no bfloat16 products before cc 8.0: launchers refuse them
 #endif
@@ -206,9 +222,8 @@ inline void check(cudaError_t error, const char* what) {
 template <auto kernel, class... Arguments>
 void launch(dim3 grid, dim3 block, std::size_t shared_bytes, Arguments&&... arguments) {
   if (shared_bytes > 48 * 1024)
-    check(cudaFuncSetAttribute(kernel,
-                               cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(shared_bytes)),
+    check(cudaFuncSetAttribute(
+              kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
           "shared memory for a kernel");
   kernel<<<grid, block, shared_bytes>>>(static_cast<Arguments&&>(arguments)...);
   check(cudaGetLastError(), "launching a kernel");

@@ -22,15 +22,24 @@ thread_local std::deque<Buffer> buffers;
 // ---------------------------------------------------------------------------------------------
 const char* name_of(Fault fault) {
   switch (fault) {
-    case Fault::barrier: return "barrier not reached by all";
-    case Fault::divergence: return "divergent warp operation";
-    case Fault::global_bounds: return "global access out of bounds";
-    case Fault::shared_bounds: return "shared access out of bounds";
-    case Fault::misaligned: return "misaligned vector access";
-    case Fault::uninitialised: return "read of shared memory that nothing wrote";
-    case Fault::race: return "race on shared memory";
-    case Fault::copy_in_flight: return "data of a copy touched before its wait";
-    case Fault::shuffle: return "shuffle from a lane that takes no part";
+    case Fault::barrier:
+      return "barrier not reached by all";
+    case Fault::divergence:
+      return "divergent warp operation";
+    case Fault::global_bounds:
+      return "global access out of bounds";
+    case Fault::shared_bounds:
+      return "shared access out of bounds";
+    case Fault::misaligned:
+      return "misaligned vector access";
+    case Fault::uninitialised:
+      return "read of shared memory that nothing wrote";
+    case Fault::race:
+      return "race on shared memory";
+    case Fault::copy_in_flight:
+      return "data of a copy touched before its wait";
+    case Fault::shuffle:
+      return "shuffle from a lane that takes no part";
   }
   return "?";
 }
@@ -50,12 +59,11 @@ std::string Violation::text() const {
 
 std::string Report::text() const {
   if (ok()) return {};
-  std::string lines =
-      fmt::format("{} faults in {} of {} blocks, {} different:\n",
-                  violation_count,
-                  blocks_run,
-                  blocks_in_grid,
-                  violations.size());
+  std::string lines = fmt::format("{} faults in {} of {} blocks, {} different:\n",
+                                  violation_count,
+                                  blocks_run,
+                                  blocks_in_grid,
+                                  violations.size());
   for (std::size_t i = 0; i < std::min(kPrinted, violations.size()); ++i)
     lines += fmt::format("{:>4}. {}\n", i + 1, violations[i].text());
   if (violations.size() > kPrinted)
@@ -78,7 +86,8 @@ Session* Session::current() { return current_session; }
 // ---------------------------------------------------------------------------------------------
 namespace {
 const Buffer* keep(Buffer buffer) {
-  buffer.virtual_base = (buffers.size() + 1) << 40 | (reinterpret_cast<std::uintptr_t>(buffer.base) & 15);
+  buffer.virtual_base =
+      (buffers.size() + 1) << 40 | (reinterpret_cast<std::uintptr_t>(buffer.base) & 15);
   buffers.push_back(std::move(buffer));
   return &buffers.back();
 }
@@ -124,9 +133,30 @@ const Buffer* add_buffer(const char* name,
 }
 
 // ---------------------------------------------------------------------------------------------
+namespace {
+/// CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+void require_launchable(dim3 grid, dim3 block, std::size_t shared_bytes, const Options& options) {
+  const auto require = [](const char* what, std::uint64_t value, std::uint64_t most) {
+    if (value < 1 || value > most)
+      throw std::runtime_error(
+          fmt::format("launching a kernel: {} = {}, must be from 1 to {}", what, value, most));
+  };
+  require("gridDim.x", grid.x, 0x7fffffff);
+  require("gridDim.y", grid.y, 65535);
+  require("gridDim.z", grid.z, 65535);
+  require("blockDim.x", block.x, 1024);
+  require("blockDim.y", block.y, 1024);
+  require("blockDim.z", block.z, 64);
+  require("threads of a block", std::uint64_t{block.x} * block.y * block.z, 1024);
+  require(
+      "bytes of shared memory", std::max<std::size_t>(1, shared_bytes), options.max_shared_bytes);
+}
+}  // namespace
+
 void launch_grid(const KernelCall& kernel, dim3 grid, dim3 block, std::size_t shared_bytes) {
   static const Options defaults;
   const Options& options = current_session ? current_session->options() : defaults;
+  require_launchable(grid, block, shared_bytes, options);
   const std::int64_t in_grid = std::int64_t{grid.x} * grid.y * grid.z;
   std::vector<std::int64_t> chosen;
   for (const std::int64_t number : options.blocks)
@@ -179,8 +209,8 @@ void launch_grid(const KernelCall& kernel, dim3 grid, dim3 block, std::size_t sh
       next = count;
     }
   };
-  std::int64_t workers = options.workers > 0 ? options.workers
-                                             : std::max(1u, std::thread::hardware_concurrency());
+  std::int64_t workers =
+      options.workers > 0 ? options.workers : std::max(1u, std::thread::hardware_concurrency());
   workers = std::min(workers, count);
   std::vector<std::thread> threads;
   for (std::int64_t i = 0; i < workers; ++i) threads.emplace_back(work);

@@ -25,13 +25,14 @@ enum class Copies {
 
 struct Options {
   Copies copies = Copies::late;
-  int workers = 0;      // threads of the CPU that run blocks; 0: one a core
-  bool checks = true;   // races, uninitialised reads. Bounds and alignment are always checked
+  int workers = 0;     // threads of the CPU that run blocks; 0: one a core
+  bool checks = true;  // races, uninitialised reads. Bounds and alignment are always checked
   bool counters = true;
-  bool per_block = false;                      // keep each block's counters too
-  std::vector<std::int64_t> blocks;            // numbers of the blocks to run, x fastest; empty: all
-  std::size_t stack_bytes = 64 * 1024;         // of each thread
-  std::function<void(double)> progress = {};   // called with the share done, from any thread
+  bool per_block = false;                     // keep each block's counters too
+  std::vector<std::int64_t> blocks;           // numbers of the blocks to run, x fastest; empty: all
+  std::size_t stack_bytes = 64 * 1024;        // of each thread
+  std::size_t max_shared_bytes = 227 * 1024;  // of a block; cc 9.0's, others have less
+  std::function<void(double)> progress = {};  // called with the share done, from any thread
 };
 
 enum class Fault {
@@ -113,7 +114,8 @@ struct KernelCall {
   void (*run_thread)(const void* arguments) = nullptr;
 };
 
-/// Runs a grid in the emulator. Throws KernelFault if there are violations and no session.
+/// Runs a grid in the emulator. Throws KernelFault if there are violations and no session, and
+/// std::runtime_error for a grid, block or amount of shared memory that no GPU launches.
 void launch_grid(const KernelCall& kernel, dim3 grid, dim3 block, std::size_t shared_bytes);
 
 }  // namespace fa::simt

@@ -70,7 +70,11 @@ Worker::Worker(const KernelCall& kernel,
 
 void Worker::run_thread(void* self) {
   Worker& worker = *static_cast<Worker*>(self);
-  worker.kernel_.run_thread(worker.kernel_.arguments);
+  try {
+    worker.kernel_.run_thread(worker.kernel_.arguments);
+  } catch (...) {  // must not leave the fiber's stack
+    worker.failure_ = std::current_exception();
+  }
   worker.threads_[static_cast<std::size_t>(worker.current_)].state = State::done;
 }
 
@@ -99,6 +103,7 @@ void Worker::run_block(std::int64_t number) {
     for (int w = 0; w < warps_; ++w)
       run_warp(options_.copies == Copies::early ? warps_ - 1 - w : w);
   } while (release_barrier());
+  if (failure_) std::rethrow_exception(failure_);
   counters_.exponentials += hot.exponentials;
   total += counters_;
   hot.worker = nullptr;
@@ -161,10 +166,11 @@ const SharedPart* Worker::carve(std::size_t index, const SharedPart& part, SiteI
                         shared_bytes_));
   if (known.begin != part.begin || known.element_bytes != part.element_bytes ||
       known.columns != part.columns)
-    violate(Fault::shared_bounds,
-            site,
-            part.name,
-            fmt::format("threads don't agree on what lies where: another has {} there", known.name));
+    violate(
+        Fault::shared_bounds,
+        site,
+        part.name,
+        fmt::format("threads don't agree on what lies where: another has {} there", known.name));
   return &known;
 }
 
@@ -341,8 +347,7 @@ std::string Worker::whereabouts() const {
     const std::string here = place(t);
     int end = t + 1;
     while (end < threads_count_ && place(end) == here) ++end;
-    const std::string range =
-        end - t == 1 ? std::to_string(t) : fmt::format("{}-{}", t, end - 1);
+    const std::string range = end - t == 1 ? std::to_string(t) : fmt::format("{}-{}", t, end - 1);
     const auto known = std::find_if(
         places.begin(), places.end(), [&](const auto& entry) { return entry.first == here; });
     if (known == places.end())
@@ -418,8 +423,7 @@ void Worker::flush(int warp, std::array<Log<Entry>, 32>& logs) {
         const std::uint32_t at = first + p.place_offset[place];
         const RaceDetector::Result result =
             race_.load(warp, p.place_lanes[place], at, access.bytes, leader.site());
-        if (result.fault != RaceDetector::Fault::none)
-          report_race(result, leader.site(), "read");
+        if (result.fault != RaceDetector::Fault::none) report_race(result, leader.site(), "read");
       }
     } else {
       for (int i = 0; i < lanes; ++i) check(entries[i][k], warp * 32 + lane_of[i]);
@@ -596,8 +600,8 @@ void Worker::report_race(const RaceDetector::Result& result, SiteId site, const 
     unwritten_.emplace_back(result, site);
     return;
   }
-  const Fault fault = result.fault == RaceDetector::Fault::copy_in_flight ? Fault::copy_in_flight
-                                                                          : Fault::race;
+  const Fault fault =
+      result.fault == RaceDetector::Fault::copy_in_flight ? Fault::copy_in_flight : Fault::race;
   if (!is_new_violation(fault, site, result.other.site)) return;
   Violation v;
   v.fault = fault;
@@ -613,13 +617,13 @@ void Worker::report_race(const RaceDetector::Result& result, SiteId site, const 
                            name_of_site(v.other_site));
   } else {
     const bool same_warp = v.other_thread >= 0 && v.other_thread / 32 == v.thread / 32;
-    v.detail = fmt::format(
-        "{}; {} by {} at {}, with no {} between",
-        doing,
-        result.other.write ? "written" : "read",
-        v.other_thread >= 0 ? fmt::format("thread {}", v.other_thread) : "another warp",
-        name_of_site(v.other_site),
-        same_warp ? "__syncwarp or barrier" : "barrier");
+    v.detail =
+        fmt::format("{}; {} by {} at {}, with no {} between",
+                    doing,
+                    result.other.write ? "written" : "read",
+                    v.other_thread >= 0 ? fmt::format("thread {}", v.other_thread) : "another warp",
+                    name_of_site(v.other_site),
+                    same_warp ? "__syncwarp or barrier" : "barrier");
   }
   violate(std::move(v));
 }

@@ -9,9 +9,11 @@
 
 #include <array>
 #include <cstring>
+#include <exception>
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "common/attention/view.hpp"
@@ -131,7 +133,9 @@ struct Buffer {
 
 /// Makes buffers known. They live as long as the session, or without one until the launch is over.
 const Buffer* add_buffer(const char* name, const void* data, Index elements, Index element_bytes);
-const Buffer* add_buffer(const char* name, const Tensor<const unsigned char>& shape, Index element_bytes);
+const Buffer* add_buffer(const char* name,
+                         const Tensor<const unsigned char>& shape,
+                         Index element_bytes);
 
 /// A named part of a block's shared memory.
 struct SharedPart {
@@ -286,6 +290,7 @@ class Worker {
   Counters counters_;
   std::int64_t block_number_ = 0;
   int current_ = 0;
+  std::exception_ptr failure_;  // thrown by a thread: an error of the emulator, not of the kernel
   std::map<std::tuple<Fault, SiteId, SiteId>, std::size_t> known_violations_;
 };
 

@@ -26,9 +26,7 @@ struct At {
 
 namespace impl {
 /// Rounded up.
-constexpr int log2_of(std::size_t bytes) {
-  return bytes <= 1 ? 0 : 1 + log2_of((bytes + 1) / 2);
-}
+constexpr int log2_of(std::size_t bytes) { return bytes <= 1 ? 0 : 1 + log2_of((bytes + 1) / 2); }
 
 /// What reads give that may not be done: NaN in every type.
 template <class V>
@@ -51,7 +49,8 @@ class Element {
 
   operator Value() const { return view_.template read<Value>(where_); }
   /// 16-bit elements convert to float in products, as the bare type does.
-  template <class V = Value, std::enable_if_t<std::is_class_v<V> && std::is_convertible_v<V, float>, int> = 0>
+  template <class V = Value,
+            std::enable_if_t<std::is_class_v<V> && std::is_convertible_v<V, float>, int> = 0>
   operator float() const {
     return static_cast<float>(view_.template read<Value>(where_));
   }
@@ -127,10 +126,7 @@ class Global {
     if (alignment > static_cast<int>(sizeof(T)) &&
         address % static_cast<std::uint64_t>(alignment) != 0)
       violate_global(*buffer_, at, what, i.site(), alignment);
-    log_global(i.site(),
-               what,
-               impl::log2_of(static_cast<std::size_t>(count) * sizeof(T)),
-               address);
+    log_global(i.site(), what, impl::log2_of(static_cast<std::size_t>(count) * sizeof(T)), address);
     return true;
   }
 
@@ -246,8 +242,7 @@ class Shared {
       return false;
     }
     if constexpr (count > 1)
-      if (byte(i.value) % sizeof(V) != 0)
-        violate_shared(*part_, at, what, i.site(), sizeof(V));
+      if (byte(i.value) % sizeof(V) != 0) violate_shared(*part_, at, what, i.site(), sizeof(V));
     return true;
   }
 
@@ -318,15 +313,17 @@ class SharedMemory {
                            Index rows,
                            const char* file = __builtin_FILE(),
                            int line = __builtin_LINE()) {
-    return {carve(name, rows * cols, sizeof(T), cols, tile_bytes<T, cols>(rows), site_of(file, line)),
-            0};
+    return {
+        carve(name, rows * cols, sizeof(T), cols, tile_bytes<T, cols>(rows), site_of(file, line)),
+        0};
   }
   template <class T>
   Shared<T> array(const char* name,
                   Index elements,
                   const char* file = __builtin_FILE(),
                   int line = __builtin_LINE()) {
-    return {carve(name, elements, sizeof(T), 0, tile_bytes<T, 1>(elements), site_of(file, line)), 0};
+    return {carve(name, elements, sizeof(T), 0, tile_bytes<T, 1>(elements), site_of(file, line)),
+            0};
   }
 
  private:

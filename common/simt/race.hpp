@@ -63,9 +63,9 @@ class RaceDetector {
  public:
   enum class Fault {
     none,
-    race,               // not ordered with an access of another thread
-    never_written,      // read, but nothing wrote it in this block
-    copy_in_flight,     // touched by an access while an asynchronous copy is under way
+    race,            // not ordered with an access of another thread
+    never_written,   // read, but nothing wrote it in this block
+    copy_in_flight,  // touched by an access while an asynchronous copy is under way
   };
 
   /// The access that the reported one collides with.

@@ -51,9 +51,8 @@ void shuffle(Worker& worker, int warp, std::uint32_t mask, void* const* argument
 void ballot(Worker& worker, int, std::uint32_t mask, void* const* arguments) {
   ++worker.counters().votes;
   std::uint64_t votes = 0;
-  for_lanes(mask, [&](int lane) {
-    votes |= static_cast<Exchange*>(arguments[lane])->value << lane;
-  });
+  for_lanes(mask,
+            [&](int lane) { votes |= static_cast<Exchange*>(arguments[lane])->value << lane; });
   for_lanes(mask, [&](int lane) { static_cast<Exchange*>(arguments[lane])->result = votes; });
 }
 

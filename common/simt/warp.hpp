@@ -23,7 +23,7 @@ void sync_warp(Worker&, int warp, std::uint32_t mask, void* const* arguments);
 void shuffle(Worker&, int warp, std::uint32_t mask, void* const* arguments);
 void ballot(Worker&, int warp, std::uint32_t mask, void* const* arguments);
 
-struct MatrixRows {  // ldmatrix
+struct MatrixRows {       // ldmatrix
   std::uint32_t row = 0;  // first byte of the lane's row
   bool inside = true;
   std::uint32_t* result = nullptr;
@@ -58,7 +58,8 @@ template <class T>
 void multiply(Worker&, int warp, std::uint32_t mask, void* const* arguments);
 
 inline int lane() {
-  const unsigned n = hot.thread.x + hot.block_dim.x * (hot.thread.y + hot.block_dim.y * hot.thread.z);
+  const unsigned n =
+      hot.thread.x + hot.block_dim.x * (hot.thread.y + hot.block_dim.y * hot.thread.z);
   return static_cast<int>(n % 32);
 }
 

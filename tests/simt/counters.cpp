@@ -33,14 +33,14 @@ TEST_CASE("sectors of a warp's loads") {
   };
   // The array begins 16 bytes after a sector's start where malloc put it so: start at a sector.
   const int start = (reinterpret_cast<std::uintptr_t>(in.data()) & 15) / 4 == 0 ? 0 : 4;
-  CHECK(sectors(1, start) == 4);        // 128 bytes in a row
-  CHECK(sectors(1, start + 1) == 5);    // not from a sector's start
-  CHECK(sectors(2, start) == 8);        // every second element
-  CHECK(sectors(8, start) == 32);       // one element a sector
-  CHECK(sectors(32, start) == 32);      // no worse from here on
-  CHECK(sectors(0, start) == 1);        // all lanes the same
-  CHECK(sectors(1, start, 64) == 8);    // two warps
-  CHECK(sectors(1, start, 20) == 3);    // a part of a warp: 80 bytes
+  CHECK(sectors(1, start) == 4);      // 128 bytes in a row
+  CHECK(sectors(1, start + 1) == 5);  // not from a sector's start
+  CHECK(sectors(2, start) == 8);      // every second element
+  CHECK(sectors(8, start) == 32);     // one element a sector
+  CHECK(sectors(32, start) == 32);    // no worse from here on
+  CHECK(sectors(0, start) == 1);      // all lanes the same
+  CHECK(sectors(1, start, 64) == 8);  // two warps
+  CHECK(sectors(1, start, 20) == 3);  // a part of a warp: 80 bytes
 }
 
 __global__ void vector_load_and_store(Global<const float> in, Global<float> out) {
@@ -112,15 +112,15 @@ std::pair<std::uint64_t, std::uint64_t> load_cycles(int stride, int divisor = 1)
 
 TEST_CASE("bank conflicts of 4-byte accesses") {
   using Cycles = std::pair<std::uint64_t, std::uint64_t>;
-  CHECK(load_cycles<float>(1) == Cycles(1, 0));       // one word a bank
-  CHECK(load_cycles<float>(2) == Cycles(2, 1));       // two words in each second bank
+  CHECK(load_cycles<float>(1) == Cycles(1, 0));  // one word a bank
+  CHECK(load_cycles<float>(2) == Cycles(2, 1));  // two words in each second bank
   CHECK(load_cycles<float>(4) == Cycles(4, 3));
-  CHECK(load_cycles<float>(32) == Cycles(32, 31));    // a column of a tile of 32 columns
-  CHECK(load_cycles<float>(33) == Cycles(1, 0));      // … of 33: padded
-  CHECK(load_cycles<float>(0) == Cycles(1, 0));       // broadcast
-  CHECK(load_cycles<float>(1, 8) == Cycles(1, 0));    // 4 words, each to 8 lanes
-  CHECK(load_cycles<float>(32, 8) == Cycles(4, 3));   // the same, but all in one bank
-  CHECK(load_cycles<float16>(1) == Cycles(1, 0));     // two lanes a word
+  CHECK(load_cycles<float>(32) == Cycles(32, 31));   // a column of a tile of 32 columns
+  CHECK(load_cycles<float>(33) == Cycles(1, 0));     // … of 33: padded
+  CHECK(load_cycles<float>(0) == Cycles(1, 0));      // broadcast
+  CHECK(load_cycles<float>(1, 8) == Cycles(1, 0));   // 4 words, each to 8 lanes
+  CHECK(load_cycles<float>(32, 8) == Cycles(4, 3));  // the same, but all in one bank
+  CHECK(load_cycles<float16>(1) == Cycles(1, 0));    // two lanes a word
   CHECK(load_cycles<float16>(2) == Cycles(1, 0));
   CHECK(load_cycles<float16>(4) == Cycles(2, 1));
 }

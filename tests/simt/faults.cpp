@@ -15,7 +15,8 @@ int line_of(const std::string& name) {
   std::string line;
   for (int number = 1; std::getline(file, line); ++number) {
     const std::string mark = "//! " + name;
-    if (line.size() >= mark.size() && line.compare(line.size() - mark.size(), mark.size(), mark) == 0)
+    if (line.size() >= mark.size() &&
+        line.compare(line.size() - mark.size(), mark.size(), mark) == 0)
       return number;
   }
   FAIL("no line is marked " << name);
@@ -48,7 +49,9 @@ void check_finds(const simt::Report& report, simt::Fault fault, const std::strin
 }
 
 /// A race has two lines; which of them is found to collide with the other is chance.
-void check_finds_race(const simt::Report& report, const std::string& one, const std::string& other) {
+void check_finds_race(const simt::Report& report,
+                      const std::string& one,
+                      const std::string& other) {
   INFO(report.text());
   REQUIRE(!report.ok());
   CHECK(report.violations[0].fault == simt::Fault::race);
@@ -201,7 +204,8 @@ TEST_CASE("shared accesses out of bounds are found") {
   check_finds(run_one<write_beyond_row>(64), simt::Fault::shared_bounds, "write beyond row");
   check_finds(run_one<write_beyond_tile>(64), simt::Fault::shared_bounds, "write beyond tile");
   check_finds(run_one<too_large_tile>(64), simt::Fault::shared_bounds, "too large a tile");
-  check_finds(run_one<no_room_for_the_tile>(64), simt::Fault::shared_bounds, "no room for the tile");
+  check_finds(
+      run_one<no_room_for_the_tile>(64), simt::Fault::shared_bounds, "no room for the tile");
   check_passes(run_one<write_within_tile>(64));
   CHECK(run_one<write_beyond_row>(64).violations[0].address == "s[0][33]");
   CHECK(run_one<write_beyond_tile>(64).violations[0].address == "s[4][0]");
@@ -276,7 +280,7 @@ __global__ void no_syncwarp(Global<float> x) {
   const Shared<float> s = floats("s");
   s[threadIdx.x] = 1;
   const float sum = __shfl_xor_sync(kAllLanes, 1.0f, 1);  // moves values, orders no memory
-  x[threadIdx.x] = s[threadIdx.x ^ 1] + sum;  //! read without a syncwarp
+  x[threadIdx.x] = s[threadIdx.x ^ 1] + sum;              //! read without a syncwarp
 }
 __global__ void with_syncwarp(Global<float> x) {
   const Shared<float> s = floats("s");
@@ -455,9 +459,8 @@ TEST_CASE("data of a copy touched before its wait is found, late or early") {
     check_finds_race(run_one<no_barrier_after_wait>(64, options),
                      "copied for others",
                      "read what others copied");
-    check_finds_race(run_one<refilled_too_early>(64, options),
-                     "refilled too early",
-                     "read before the refill");
+    check_finds_race(
+        run_one<refilled_too_early>(64, options), "refilled too early", "read before the refill");
     check_finds(run_one<written_during_copy>(32, options),
                 simt::Fault::copy_in_flight,
                 "written during a copy");
@@ -546,6 +549,28 @@ TEST_CASE("outside a session faults are thrown") {
   DeviceArray<float> x(counting(512));
   CHECK_THROWS_AS(launch<write_beyond>(dim3(1), dim3(64), 0, argument("x", x)), simt::KernelFault);
   CHECK_NOTHROW(launch<write_within>(dim3(1), dim3(64), 0, argument("x", x)));
+}
+
+TEST_CASE("what no GPU launches is refused") {
+  DeviceArray<float> x(counting(512));
+  const auto launch_with = [&](dim3 grid, dim3 block, std::size_t bytes) {
+    launch<count_up>(grid, block, bytes, argument("x", x));
+  };
+  CHECK_NOTHROW(launch_with(dim3(2, 2), dim3(1024), 227 * 1024));
+  CHECK_THROWS(launch_with(dim3(1, 65536), dim3(1), 0));
+  CHECK_THROWS(launch_with(dim3(1, 1, 65536), dim3(1), 0));
+  CHECK_THROWS(launch_with(dim3(0), dim3(1), 0));
+  CHECK_THROWS(launch_with(dim3(1), dim3(1025), 0));
+  CHECK_THROWS(launch_with(dim3(1), dim3(1), 228 * 1024));
+}
+
+__global__ void throws(Global<float>) {
+  if (threadIdx.x == 3) throw std::logic_error("from a kernel");
+}
+
+TEST_CASE("an exception in a thread comes out of the launch") {
+  DeviceArray<float> x(counting(512));
+  CHECK_THROWS_AS(launch<throws>(dim3(1), dim3(64), 0, argument("x", x)), std::logic_error);
 }
 
 __global__ void many_faults(Global<float> x) {

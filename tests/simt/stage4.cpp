@@ -22,8 +22,7 @@ simt::Report check_stage4(const Problem& problem, const std::string& pattern = "
                                problem.scale,
                                problem.mask());
   });
-  const OracleCheck check =
-      check_against_oracle(problem, expect(problem, inputs.view()), output);
+  const OracleCheck check = check_against_oracle(problem, expect(problem, inputs.view()), output);
   INFO(describe(problem) << " " << pattern);
   INFO(session.report().text());
   INFO(check.failure());

@@ -58,11 +58,8 @@ __global__ void copy_vectors(Global<const float> in, Global<float> out) {
 
 TEST_CASE("vectors of four floats") {
   DeviceArray<float> in(counting(128)), out(std::vector<float>(128, -1.0f));
-  launch<copy_vectors>(dim3(1),
-                       dim3(32),
-                       tile_bytes<float, 1>(128),
-                       const_argument("in", in),
-                       argument("out", out));
+  launch<copy_vectors>(
+      dim3(1), dim3(32), tile_bytes<float, 1>(128), const_argument("in", in), argument("out", out));
   for (int i = 0; i < 128; ++i) {
     const float expected = float((31 - i / 4) * 4 + i % 4) + (i % 4 == 0 ? 0.5f : 0.0f);
     CHECK(out.values()[std::size_t(i)] == expected);
@@ -165,8 +162,8 @@ std::vector<float> product(const std::vector<float>& A,    // [16, 16]
       a[std::size_t(lane * 4 + i / 2)] |=
           bits(A[std::size_t(a_row(lane, i) * 16 + a_column(lane, i))]) << (i % 2 * 16);
     for (int i = 0; i < 4; ++i)
-      b[std::size_t(lane * 2 + i / 2)] |=
-          bits(B[std::size_t(b_row(lane, i) * 8 + b_column(lane))]) << (i % 2 * 16);
+      b[std::size_t(lane * 2 + i / 2)] |= bits(B[std::size_t(b_row(lane, i) * 8 + b_column(lane))])
+                                          << (i % 2 * 16);
     for (int i = 0; i < 4; ++i)
       c[std::size_t(lane * 4 + i)] = C[std::size_t(c_row(lane, i) * 8 + c_column(lane, i))];
   }
