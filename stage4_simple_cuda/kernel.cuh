@@ -1,7 +1,7 @@
-// Stage 4: the same tiles on a GPU. A block of threads has one tile of queries, K and V come through
-// shared memory a tile at a time, and every thread keeps its patch of S and of O in registers.
+// Stage 4: the same tiles on a GPU. A block of threads has one tile of queries, K and V come
+// through shared memory a tile at a time, every thread keeps a patch of S and of O in registers.
 //
-// Costs, one head: 4·Nq·Nkv·d FLOP; K and V are read from global memory Nq/Br times; no extra memory.
+// Costs, one head: 4·Nq·Nkv·d FLOP; K and V are read from global memory Nq/Br times; no scratch.
 // Look first at which queries, keys and columns a thread owns, then at the three barriers.
 #pragma once
 
@@ -12,7 +12,7 @@ inline namespace FA_TARGET {
 
 using namespace fa;
 
-// A thread has 4 queries by Bc/8 keys of S, and the same 4 queries by D/8 columns of O; 8 neighbours
+// A thread has 4 queries by Bc/8 keys of S, and these queries by D/8 columns of O; 8 neighbours
 // share the 4 queries. So each number fetched from shared memory serves several multiply-adds.
 constexpr int kQueries = 4, kAcross = 8;
 
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(TileOf<D>::threads)
   const SharedTile<float, D + 1> sV = memory.tile<float, D + 1>("sV", Bc);
   const SharedTile<float, Bc + 1> sP = memory.tile<float, Bc + 1>("sP", Br);
 
-  // The block's: queries [i0, i1) of head h, batch item b. The last ones, which see most keys, first.
+  // The block's: queries [i0, i1) of head h, batch item b; the last, which see most keys, first.
   const Index tiles = (Q.N + Br - 1) / Br;
   const Index h = blockIdx.x / tiles % Q.H, b = blockIdx.x / tiles / Q.H;
   const Index i0 = (tiles - 1 - blockIdx.x % tiles) * Br, i1 = min(i0 + Br, Q.N);

@@ -218,7 +218,8 @@ inline void check(cudaError_t error, const char* what) {
 
 /// launch<kernel>(grid, block, shared_bytes, arguments…): CUDA's kernel<<<grid, block,
 /// shared_bytes>>>(arguments…), on the default stream, with permission for more than 48 KiB of
-/// shared memory where the kernel asks for it. Throws if the launch fails; doesn't wait for its end.
+/// shared memory where the kernel asks for it. Throws if the launch fails; doesn't wait for its
+/// end.
 template <auto kernel, class... Arguments>
 void launch(dim3 grid, dim3 block, std::size_t shared_bytes, Arguments&&... arguments) {
   if (shared_bytes > 48 * 1024)

@@ -62,8 +62,8 @@ struct Wavefronts {
 };
 
 /// Shared memory has 32 banks of 4 bytes; a cycle serves one 4-byte word a bank, to any number of
-/// lanes. Accesses of 8 bytes go half a warp at a time, those of 16 bytes a quarter; a part in which
-/// no lane takes part costs nothing.
+/// lanes. Accesses of 8 bytes go half a warp at a time, those of 16 bytes a quarter; a part in
+/// which no lane takes part costs nothing.
 Wavefronts shared_wavefronts(const WarpAccess& access);
 
 /// Different 32-byte sectors that the lanes touch together.

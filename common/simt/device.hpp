@@ -1,7 +1,8 @@
-// CUDA's words, spoken by the emulator. Included by common/cuda/device.cuh, never by a kernel itself.
+// CUDA's words, spoken by the emulator. Included by common/cuda/device.cuh, never by a kernel
+// itself.
 //
-// What CUDA has as built-in names is a macro here where nothing else will do: these names exist only
-// in kernels, and only when a plain C++ compiler reads them.
+// What CUDA has as built-in names is a macro here where nothing else will do: these names exist
+// only in kernels, and only when a plain C++ compiler reads them.
 #pragma once
 
 #include <cmath>

@@ -471,7 +471,8 @@ void Worker::flush_diverged(int warp, std::array<Log<Entry>, 32>& logs, std::siz
 
 template <class Entry>
 Worker::Pattern& Worker::pattern(const WarpAccess& access, SiteId site) {
-  // Moving all lanes by whole words changes nothing for banks, by whole sectors nothing for sectors.
+  // Moving all lanes by whole words changes nothing for banks, by whole sectors nothing for
+  // sectors.
   constexpr bool is_shared = std::is_same_v<Entry, SharedEntry>;
   const std::uint64_t phase = access.at[0] % (is_shared ? 4 : 32);
   const std::uint64_t key = std::uint64_t{site} << 16 | std::uint64_t{is_shared} << 15 |

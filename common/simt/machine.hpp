@@ -1,10 +1,10 @@
 // The machine that runs blocks: fibers for threads, a scheduler for warps, logs of accesses.
 //
 // A thread runs alone until it must wait. What it accesses meanwhile is appended to a log; when all
-// lanes of its warp wait, their logs are read side by side. The k-th entry of every lane then is one
-// warp instruction as long as all lanes went the same way; where they didn't, entries are matched by
-// line and by how often the lane has been there. So counting and race checks cost a few nanoseconds
-// an access, and the access itself only a bounds check and an append.
+// lanes of its warp wait, their logs are read side by side. The k-th entry of every lane then is
+// one warp instruction as long as all lanes went the same way; where they didn't, entries are
+// matched by line and by how often the lane has been there. So counting and race checks cost a few
+// nanoseconds an access, and the access itself only a bounds check and an append.
 #pragma once
 
 #include <array>
@@ -41,8 +41,9 @@ struct SharedEntry {
   std::uint64_t at() const { return bits & 0xffffff; }
 };
 
-/// An access to global memory. `at` counts from a multiple of 2^40 that is the buffer's own, so that
-/// sectors are those of a buffer that begins at a sector's start (up to 16 bytes, as allocated).
+/// An access to global memory. `at` counts from a multiple of 2^40 that is the buffer's own, so
+/// that sectors are those of a buffer that begins at a sector's start (up to 16 bytes, as
+/// allocated).
 struct GlobalEntry {
   std::uint64_t where;
   std::uint64_t bits;

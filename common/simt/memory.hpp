@@ -3,8 +3,9 @@
 //     Global<T>            T*                 Shared<T>             T*
 //     GlobalTensor<T>      fa::Tensor<T>      SharedTile<T, cols>   T (*)[cols]
 //
-// Here they are views with the same syntax that know what they may touch. An element is read when it
-// is converted to its type, written when it is assigned to; `At` is how an index learns the line.
+// Here they are views with the same syntax that know what they may touch. An element is read when
+// it is converted to its type, written when it is assigned to; `At` is how an index learns the
+// line.
 #pragma once
 
 #include <type_traits>

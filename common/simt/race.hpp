@@ -12,9 +12,9 @@
 // Memory. Each 2 bytes (the smallest element) have a cell that knows the last write and the reads
 // since. Reads by several warps are remembered as such, with one of them by name.
 //
-// Later kinds of synchronisation need a new source of order and nothing else: an mbarrier is a table
-// of times, one a thread, that arrivals add to and waits take over (Order::known asks it last); a
-// bulk copy by TMA is a copy_begins/copy_lands pair whose landing is told by the mbarrier.
+// Later kinds of synchronisation need a new source of order and nothing else: an mbarrier is a
+// table of times, one a thread, that arrivals add to and waits take over (Order::known asks it
+// last); a bulk copy by TMA is a copy_begins/copy_lands pair whose landing is told by the mbarrier.
 #pragma once
 
 #include <cstdint>
@@ -85,8 +85,8 @@ class RaceDetector {
   void begin_block(int threads, std::uint32_t shared_bytes);
   Order& order() { return order_; }
 
-  /// The lanes of a warp read bytes [at, at + bytes), each of them all of it. (ldmatrix is a read by
-  /// every lane: a row's bytes go to many.)
+  /// The lanes of a warp read bytes [at, at + bytes), each of them all of it. (ldmatrix is a read
+  /// by every lane: a row's bytes go to many.)
   Result load(int warp, std::uint32_t lanes, std::uint32_t at, int bytes, SiteId site) {
     Result result;
     for (std::uint32_t c = at / 2; c <= (at + static_cast<std::uint32_t>(bytes) - 1) / 2; ++c) {

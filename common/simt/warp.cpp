@@ -122,8 +122,8 @@ void multiply(Worker& worker, int warp, std::uint32_t mask, void* const* argumen
     halves(f.b[1], B[t + 8][g], B[t + 9][g]);
     for (int r = 0; r < 4; ++r) D[g + r / 2 * 8][t + r % 2] = f.c[r];
   }
-  // Products of two 16-bit numbers are exact in float32. The hardware adds them in an order and with
-  // a precision of its own; here they are added one after the other.
+  // Products of two 16-bit numbers are exact in float32. The hardware adds them in an order and
+  // with a precision of its own; here they are added one after the other.
   for (int i = 0; i < 16; ++i)
     for (int x = 0; x < 16; ++x)
       for (int j = 0; j < 8; ++j) D[i][j] += A[i][x] * B[x][j];

@@ -84,8 +84,8 @@ inline void __syncwarp(unsigned mask = kAllLanes, FA_SIMT_HERE) {
   meet({"__syncwarp", &impl::sync_warp, mask, site_of(file, line), nullptr});
 }
 
-// CUDA C++ Programming Guide, "Warp Shuffle Functions": lanes in groups of `width`; a source outside
-// the group is the lane itself.
+// CUDA C++ Programming Guide, "Warp Shuffle Functions": lanes in groups of `width`; a source
+// outside the group is the lane itself.
 template <class T>
 T __shfl_sync(unsigned mask, T value, int source, int width = 32, FA_SIMT_HERE) {
   const int lane = impl::lane();
@@ -131,9 +131,9 @@ inline int __all_sync(unsigned mask, int predicate, FA_SIMT_HERE) {
   return mine.result == 0;
 }
 
-/// ldmatrix.m8n8.x2/x4.b16 (PTX ISA, "ldmatrix"): 8x8 matrices of 16-bit elements. Lane 8m + i names
-/// the 16 bytes of row i of matrix m. Register m of lane l gets elements 2·(l mod 4) and the next
-/// of row l/4; with `trans`, of column l/4.
+/// ldmatrix.m8n8.x2/x4.b16 (PTX ISA, "ldmatrix"): 8x8 matrices of 16-bit elements. Lane 8m + i
+/// names the 16 bytes of row i of matrix m. Register m of lane l gets elements 2·(l mod 4) and the
+/// next of row l/4; with `trans`, of column l/4.
 template <class T>
 void ldmatrix_x2(std::uint32_t (&r)[2], Shared<T> row, FA_SIMT_HERE) {
   impl::MatrixRows mine = impl::rows_of(row, r, At(0, file, line), impl::lane() < 16);

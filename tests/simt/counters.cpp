@@ -1,4 +1,5 @@
-// What the emulator counts, on patterns that textbooks draw: every number here is worked out by hand.
+// What the emulator counts, on patterns that textbooks draw: each number here is worked out by
+// hand.
 #include "tests/catch.hpp"
 #include "tests/simt/device_array.hpp"
 

@@ -1,5 +1,6 @@
-// What the emulator finds: for each kind of mistake kernels that make it, named with the right line,
-// and beside them kernels that don't and must pass. A comment `//! name` marks the line to be named.
+// What the emulator finds: for each kind of mistake kernels that make it, named with the right
+// line, and beside them kernels that don't and must pass. A comment `//! name` marks the line to be
+// named.
 #include <algorithm>
 #include <fstream>
 

@@ -273,7 +273,8 @@ TEST_CASE("ldmatrix") {
 // ---------------------------------------------------------------------------------------------
 // Asynchronous copies
 
-/// Sums tiles of 32 · 4 floats, the next on its way while one is summed; `n` need not be a multiple.
+/// Sums tiles of 32 · 4 floats, the next on its way while one is summed; `n` need not be a
+/// multiple.
 __global__ void sum_double_buffered(Global<const float> in, Global<float> out, int n) {
   SharedMemory memory = shared_memory();
   const SharedTile<float, 128> tile = memory.tile<float, 128>("tile", 2);
