@@ -1,6 +1,6 @@
 // Stage 2: one pass over the keys. Nothing is written out; a running m, l and o take S's place.
 //
-// Costs, one head: 4·Nq·Nkv·d FLOP, and d more for every key whose row is rescaled; 4·d bytes.
+// Costs, one head: 4·Nq·Nkv·d FLOP, and d more each time a maximum grows; 4·d bytes of memory.
 // Look first at region rescale: what m, l and o mean after each key, and why it keeps them so.
 
 #include "attention.hpp"
@@ -45,10 +45,12 @@ void attention(Matrix<const T> Q,   // [Nq, d]
       const float m_old = m;
       m = std::max(m, s);
       //# endregion
-      //# region rescale  what was summed under m_old is brought under m
-      const float alpha = exp_minus(m_old, m);
-      l *= alpha;
-      for (Index x = 0; x < d; ++x) o_i[x] *= alpha;
+      //# region rescale  where the maximum grew, what was summed under m_old is brought under m
+      if (m > m_old) {
+        const float alpha = exp_minus(m_old, m);
+        l *= alpha;
+        for (Index x = 0; x < d; ++x) o_i[x] *= alpha;
+      }
       //# endregion
       //# region exp  p = exp(s − m)
       const float p = exp_minus(s, m);

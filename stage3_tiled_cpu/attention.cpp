@@ -9,6 +9,7 @@
 #include "common/attention/exp_minus.hpp"
 #include "common/attention/instantiate.hpp"
 #include "common/attention/scratch.hpp"
+#include "common/attention/tile_walk.hpp"
 
 namespace stage3 {
 
@@ -37,46 +38,47 @@ void attention(Matrix<const T> Q,  // [Nq, d]
     Oi.setZero();
     std::fill_n(m_rows[0], Br, -INFINITY);
     std::fill_n(l_rows[0], Br, 0.0f);
-    const KeyRange keys = mask.keys(i0, i1);
-    for (Index j0 = keys.first; j0 < keys.last; j0 += Bc) {
-      const Index j1 = std::min(j0 + Bc, keys.last);
+    for (const Block& at : tile_walk(mask, i0, i1, Bc)) {
       //# region load_kv
-      const auto Kj = k_tile.load(K, j0, j1);
-      const auto Vj = v_tile.load(V, j0, j1);
+      const auto Kj = k_tile.load(K, at.j0, at.j1);
+      const auto Vj = v_tile.load(V, at.j0, at.j1);
       //# endregion
       //# region scores  S = scale · Q Kᵀ
-      auto S = eigen(s_tile.middle_rows(0, i1 - i0)).leftCols(j1 - j0);
-      S.noalias() = scale * Qi * Kj.transpose();
+      auto S = eigen(s_tile).topLeftCorner(at.i1 - at.i0, at.j1 - at.j0);
+      S.noalias() = scale * Qi.middleRows(at.i0 - i0, S.rows()) * Kj.transpose();
       //# endregion
-      for (Index i = i0; i < i1; ++i) {
+      for (Index i = at.i0; i < at.i1; ++i) {
+        float* s_i = s_tile[i - at.i0];
+        float* o_i = o_tile[i - i0];
         float& m = m_rows[0][i - i0];
         float& l = l_rows[0][i - i0];
-        float* o_i = o_tile[i - i0];
-        //# region mask  of row i, only the keys that query i sees; the others have P = 0
-        const KeyRange seen = intersection(mask.keys(i), {j0, j1});
-        S.row(i - i0).head(seen.first - j0).setZero();
-        S.row(i - i0).tail(j1 - seen.last).setZero();
+        //# region mask  only the keys [a, b) that query i sees have a weight; the others get 0
+        const KeyRange seen = intersection(mask.keys(i), {at.j0, at.j1});
+        const Index a = seen.first - at.j0, b = seen.last - at.j0;
+        std::fill_n(s_i, a, 0.0f);
+        std::fill(s_i + b, s_i + S.cols(), 0.0f);
         if (seen.empty()) continue;
-        auto s_i = S.row(i - i0).segment(seen.first - j0, seen.last - seen.first).array();
         //# endregion
         //# region rowmax  m = max(m, max s)
         const float m_old = m;
-        m = std::max(m, s_i.maxCoeff());
+        m = std::max(m, S.row(i - at.i0).segment(a, b - a).maxCoeff());
         //# endregion
-        //# region rescale  what was summed under m_old is brought under m
-        const float alpha = exp_minus(m_old, m);
-        l *= alpha;
-        for (Index x = 0; x < d; ++x) o_i[x] *= alpha;
+        //# region rescale  where the maximum grew, what was summed under m_old is brought under m
+        if (m > m_old) {
+          const float alpha = exp_minus(m_old, m);
+          l *= alpha;
+          for (Index x = 0; x < d; ++x) o_i[x] *= alpha;
+        }
         //# endregion
-        //# region exp  p = exp(s − m), in place
-        s_i = exp_minus(s_i, m);
+        //# region exp  p = exp(s − m), in place, and their sum
+        const float p_sum = exp_minus_and_sum(s_i + a, b - a, m);
         //# endregion
         //# region rowsum  l = l + Σ p
-        l += s_i.sum();
+        l += p_sum;
         //# endregion
       }
       //# region pv  O = O + P V
-      Oi.noalias() += S * Vj;
+      Oi.middleRows(at.i0 - i0, S.rows()).noalias() += S * Vj;
       //# endregion
     }
     for (Index i = i0; i < i1; ++i) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <Eigen/Core>
-#include <optional>
 
 #include "common/attention/scratch.hpp"
 
@@ -48,14 +47,5 @@ class FloatTile<float> {
     return eigen(M.middle_rows(first, last - first));
   }
 };
-
-/// exp(s − m) for a row of scores, and exactly 0 where that would be below float32's normal range
-/// (s − m < −87): Eigen's vectorised exp gives 2.9e-39 there instead of 0, also for s = −inf, and
-/// one such denormal costs the product P·V a hundred cycles. A NaN stays a NaN.
-template <class Row>
-auto exp_minus(const Row& s, float m) {
-  using Zero = typename Row::Scalar;
-  return (s - m < -87.0f).select(Zero(0), (s - m).exp());
-}
 
 }  // namespace fa

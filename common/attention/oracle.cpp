@@ -30,6 +30,8 @@ double rounded(double value, DType dtype) {
   });
 }
 
+double finite_or_0(double value) { return std::isfinite(value) ? value : 0; }
+
 /// Does query i see key j? Written from the contract, apart from the stages' Mask.
 bool sees(const Problem& p, Index i, Index j) {
   const Index at = i + (p.Nkv - p.Nq);
@@ -57,16 +59,19 @@ OracleRow oracle_row(const Problem& p,
   if (keys.empty()) return row;
 
   Eigen::VectorXd s(row.visible);
-  double largest_k = 0;
+  double largest_k = 0, largest_s = 0;
   for (Index t = 0; t < row.visible; ++t) {
     const Index j = keys[static_cast<std::size_t>(t)];
     s[t] = static_cast<double>(p.scale) * K.row(j).dot(q);
-    largest_k = std::max(largest_k, K_norms[j]);
+    largest_k = std::max(largest_k, finite_or_0(K_norms[j]));
+    largest_s = std::max(largest_s, finite_or_0(std::abs(s[t])));
   }
   double m = -std::numeric_limits<double>::infinity();
   for (Index t = 0; t < row.visible; ++t) m = std::max(m, s[t]);
 
+  // An infinite element makes its own score infinite, but not the tolerance of the others.
   row.score_size = std::abs(static_cast<double>(p.scale)) * q.norm() * largest_k;
+  if (!std::isfinite(row.score_size)) row.score_size = largest_s;
   // libm's exp: Eigen's vectorised one is not 0 for −inf.
   const Eigen::VectorXd weights = s.unaryExpr([m](double score) { return std::exp(score - m); });
   row.l = weights.sum();
@@ -80,7 +85,7 @@ OracleRow oracle_row(const Problem& p,
     O += P * V.row(j);
     A += P * V.row(j).cwiseAbs();
     O_rounded += rounded(P, p.dtype) * V.row(j);
-    row.max_v = std::max(row.max_v, V.row(j).cwiseAbs().maxCoeff());
+    for (Index x = 0; x < p.d; ++x) row.max_v = std::max(row.max_v, finite_or_0(std::abs(V(j, x))));
   }
   for (double& value : row.O_rounded) value = rounded(value, p.dtype);
   return row;

@@ -17,8 +17,8 @@ struct OracleRow {
   double LSE = 0;
   Index visible = 0;      // keys that the query sees
   double l = 0;           // Σ exp(s − m) over them
-  double max_v = 0;       // max |V| over them
-  double score_size = 0;  // |scale| · ‖q‖ · max ‖k‖ over them: no score is larger
+  double max_v = 0;       // max |V| over them, infinite elements aside
+  double score_size = 0;  // |scale| · ‖q‖ · max ‖k‖ over them: no finite score is larger
 };
 
 /// Rows `queries` of head h of batch item b. Q [B, Hq, Nq, d], K and V [B, Hkv, Nkv, d].

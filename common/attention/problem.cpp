@@ -16,8 +16,9 @@ void require_size(const char* name, Index value, Index least) {
 }
 
 void require_window(const char* side, Index value) {
-  if (value < -1)
-    throw Refused(fmt::format("window {} = {}: must be -1 (unbounded) or at least 0", side, value));
+  if (value < -1 || value > kMaxElements)
+    throw Refused(
+        fmt::format("window {} = {}: must be -1 (unbounded) or from 0 to 2^48", side, value));
 }
 
 void require_tensor(const char* name, Index B, Index H, Index N, Index d) {

@@ -1,6 +1,5 @@
 // The CPU stages behind C functions, so that pytorch_cpu.py can time them and PyTorch in turn, in
 // one process, on the same arrays.
-#include <Eigen/Core>
 #include <chrono>
 
 #include "common/harness/stage.hpp"
@@ -62,23 +61,6 @@ double fa_run(int number,
   } catch (...) {
     return -1;
   }
-}
-
-/// One product of two n × n float32 matrices by Eigen, on `threads` threads: the ceiling that
-/// stage 3's own products are held against. Returns seconds.
-double fa_eigen_product(long n, int threads) {
-  static Eigen::MatrixXf A, B, C;
-  if (A.rows() != n) {
-    A = Eigen::MatrixXf::Random(n, n);
-    B = Eigen::MatrixXf::Random(n, n);
-    C = Eigen::MatrixXf::Zero(n, n);
-  }
-  Eigen::setNbThreads(threads);
-  const Clock::time_point start = Clock::now();
-  C.noalias() = A * B;
-  const double seconds = seconds_since(start);
-  Eigen::setNbThreads(1);
-  return seconds;
 }
 
 /// The default tile of stage 3.

@@ -26,7 +26,6 @@ function(fa_add_cpu_stage number)
   if(ARG_PREVIOUS)
     target_link_libraries(${folder} PRIVATE fa_stage${ARG_PREVIOUS})
   endif()
-  set_target_properties(${folder} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
 
   set_property(GLOBAL APPEND PROPERTY FA_STAGES ${number})
   set_property(GLOBAL PROPERTY FA_STAGE${number}_SUMMARY "${folder}: CPU")

@@ -59,19 +59,31 @@ std::string name_of(const Element& e) {
 
 std::string OracleCheck::failure() const {
   const auto line = [](const Comparison& c) {
-    return fmt::format("{} of {} elements wrong ({} NaN or infinite); first {}: got {:g}, expected {:g} +- {:.2g}; "
-                       "worst {}: got {:g}, expected {:g}",
-                       c.wrong, c.compared, c.wrong_nonfinite, name_of(c.first_wrong), c.first_wrong.got,
-                       c.first_wrong.expected, c.first_wrong.tolerance, name_of(c.worst), c.worst.got,
-                       c.worst.expected);
+    return fmt::format(
+        "{} of {} elements wrong ({} NaN or infinite); first {}: got {:g}, expected {:g} +- "
+        "{:.2g}; "
+        "worst {}: got {:g}, expected {:g}",
+        c.wrong,
+        c.compared,
+        c.wrong_nonfinite,
+        name_of(c.first_wrong),
+        c.first_wrong.got,
+        c.first_wrong.expected,
+        c.first_wrong.tolerance,
+        name_of(c.worst),
+        c.worst.got,
+        c.worst.expected);
   };
   if (!guards_intact) return "the guard rows around the output were overwritten";
   if (unwritten > 0) return fmt::format("{} elements of the output were never written", unwritten);
   if (!O.ok()) return line(O);
   if (!LSE.ok()) return line(LSE);
   if (!rule.ok())
-    return fmt::format("largest error {:.3g} is more than twice that of the definition in 16 bits (allowed {:.3g})",
-                       rule.max_error, rule.allowed);
+    return fmt::format(
+        "largest error {:.3g} is more than twice that of the definition in 16 bits (allowed "
+        "{:.3g})",
+        rule.max_error,
+        rule.allowed);
   return "";
 }
 
@@ -90,7 +102,10 @@ Expected expect(const Problem& p, const Tensors& inputs, std::vector<Index> quer
   return expected;
 }
 
-OracleCheck check_against_oracle(const Problem& p, const Expected& expected, const Output& output, Rounding rounding) {
+OracleCheck check_against_oracle(const Problem& p,
+                                 const Expected& expected,
+                                 const Output& output,
+                                 Rounding rounding) {
   OracleCheck check;
   check.guards_intact = output.guards_intact();
   check.unwritten = output.unwritten();
@@ -98,13 +113,24 @@ OracleCheck check_against_oracle(const Problem& p, const Expected& expected, con
   for_each_row(p, expected, [&](Index b, Index h, Index i, const OracleRow& row) {
     for (Index x = 0; x < p.d; ++x) {
       const double O = row.O[static_cast<std::size_t>(x)];
-      check.O.add({b, h, i, x, static_cast<double>(output.O().at(b, h, i, x)), O,
+      check.O.add({b,
+                   h,
+                   i,
+                   x,
+                   static_cast<double>(output.O().at(b, h, i, x)),
+                   O,
                    tolerance_O(row, x, p.d, p.dtype, rounding)},
                   beyond_range(row, x));
       const double reference = std::abs(row.O_rounded[static_cast<std::size_t>(x)] - O);
       if (std::isfinite(reference)) reference_error = std::max(reference_error, reference);
     }
-    check.LSE.add({b, h, i, -1, lse_of(output, p, b, h, i), row.LSE, tolerance_LSE(row, p.d, p.dtype, rounding)});
+    check.LSE.add({b,
+                   h,
+                   i,
+                   -1,
+                   lse_of(output, p, b, h, i),
+                   row.LSE,
+                   tolerance_LSE(row, p.d, p.dtype, rounding)});
   });
   check.rule.applies = p.dtype != DType::float32 && check.O.compared >= 1024;
   check.rule.max_error = check.O.max_error;
@@ -112,18 +138,32 @@ OracleCheck check_against_oracle(const Problem& p, const Expected& expected, con
   return check;
 }
 
-Comparison check_against_previous(const Problem& p, const Expected& expected, const Output& output,
-                                  const Output& previous, Rounding rounding, Rounding previous_rounding) {
+Comparison check_against_previous(const Problem& p,
+                                  const Expected& expected,
+                                  const Output& output,
+                                  const Output& previous,
+                                  Rounding rounding,
+                                  Rounding previous_rounding) {
   Comparison difference;
   for_each_row(p, expected, [&](Index b, Index h, Index i, const OracleRow& row) {
     for (Index x = 0; x < p.d; ++x)
-      difference.add({b, h, i, x, static_cast<double>(output.O().at(b, h, i, x)),
+      difference.add({b,
+                      h,
+                      i,
+                      x,
+                      static_cast<double>(output.O().at(b, h, i, x)),
                       static_cast<double>(previous.O().at(b, h, i, x)),
                       tolerance_O(row, x, p.d, p.dtype, rounding) +
                           tolerance_O(row, x, p.d, p.dtype, previous_rounding)},
                      beyond_range(row, x));
-    difference.add({b, h, i, -1, lse_of(output, p, b, h, i), lse_of(previous, p, b, h, i),
-                    tolerance_LSE(row, p.d, p.dtype, rounding) + tolerance_LSE(row, p.d, p.dtype, previous_rounding)});
+    difference.add({b,
+                    h,
+                    i,
+                    -1,
+                    lse_of(output, p, b, h, i),
+                    lse_of(previous, p, b, h, i),
+                    tolerance_LSE(row, p.d, p.dtype, rounding) +
+                        tolerance_LSE(row, p.d, p.dtype, previous_rounding)});
   });
   return difference;
 }

@@ -32,10 +32,10 @@ struct HeadTask {
   Index last = 0;
 };
 
-/// How many threads a job gets: what it asks for, else one a core.
+/// How many threads a job gets: what it asks for, else one a core, or what OMP_NUM_THREADS says.
 inline int thread_count([[maybe_unused]] const Job& job) {
 #ifdef _OPENMP
-  return job.threads > 0 ? job.threads : omp_get_num_procs();
+  return job.threads > 0 ? job.threads : omp_get_max_threads();
 #else
   return 1;
 #endif

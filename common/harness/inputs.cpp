@@ -33,7 +33,8 @@ class Random {
   /// Standard normal, by Box and Muller.
   float normal() {
     const double radius = std::sqrt(-2 * std::log(1.0 - static_cast<double>(uniform())));
-    return static_cast<float>(radius * std::cos(6.283185307179586 * static_cast<double>(uniform())));
+    return static_cast<float>(radius *
+                              std::cos(6.283185307179586 * static_cast<double>(uniform())));
   }
 
  private:
@@ -84,7 +85,8 @@ Inputs make_inputs(const Problem& p, const std::string& pattern, std::uint64_t s
   // Scores score(j) plus the noise of the other components.
   const auto with_scores = [&](auto score) {
     fill(Q, [&](Index, Index x) { return x == 0 ? kQueryComponent : random.normal(); });
-    fill(K, [&](Index j, Index x) { return x == 0 ? key_component(p, score(j)) : random.normal(); });
+    fill(K,
+         [&](Index j, Index x) { return x == 0 ? key_component(p, score(j)) : random.normal(); });
     fill(V, normal);
   };
   const Index last_step = p.Nkv == 0 ? 0 : (p.Nkv - 1) / kStep;

@@ -23,7 +23,8 @@ Index count_equal(const unsigned char* data, Index elements, Bits poison) {
 
 Index poisoned(const void* data, DType dtype, Index elements) {
   const auto* bytes = static_cast<const unsigned char*>(data);
-  return dtype == DType::float32 ? count_equal(bytes, elements, kPoison32) : count_equal(bytes, elements, kPoison16);
+  return dtype == DType::float32 ? count_equal(bytes, elements, kPoison32)
+                                 : count_equal(bytes, elements, kPoison16);
 }
 
 void fill(void* data, DType dtype, Index elements) {
@@ -42,7 +43,15 @@ Output::Output(const Problem& p)
       guard_(std::max<Index>(p.d * 4, 64)),
       o_(static_cast<std::size_t>((p.B * p.Hq * p.Nq * p.d + 2 * guard_) * bytes_of(p.dtype))),
       lse_(static_cast<std::size_t>(p.B * p.Hq * p.Nq + 2 * guard_)),
-      O_{o_.data() + guard_ * bytes_of(p.dtype), p.dtype, p.B, p.Hq, p.Nq, p.d, p.Hq * p.Nq * p.d, p.Nq * p.d, p.d} {
+      O_{o_.data() + guard_ * bytes_of(p.dtype),
+         p.dtype,
+         p.B,
+         p.Hq,
+         p.Nq,
+         p.d,
+         p.Hq * p.Nq * p.d,
+         p.Nq * p.d,
+         p.d} {
   poison();
 }
 
@@ -61,7 +70,8 @@ bool Output::guards_intact() const {
 }
 
 Index Output::unwritten() const {
-  return poisoned(O_.data, dtype_, O_.elements()) + poisoned(LSE(), DType::float32, O_.B * O_.H * O_.N);
+  return poisoned(O_.data, dtype_, O_.elements()) +
+         poisoned(LSE(), DType::float32, O_.B * O_.H * O_.N);
 }
 
 }  // namespace fa

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,12 @@ struct Job {
   std::function<void(double)> progress = nullptr;  // called with the share done, 0..1, from any thread
 };
 
+/// Thrown by a stage that this device can't run; what() is one line: the device, what it lacks, what
+/// works instead.
+struct CannotRun : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 struct Stage {
   int number = 0;
   std::string name;   // "stage1_naive", also the executable's
@@ -36,7 +43,7 @@ struct Stage {
   /// The tile that a job gets: what it asks for, else the stage's default. {0, 0} if not tiled.
   std::function<Tile(const Problem&, Tile)> tile_for;
 
-  /// Computes O and LSE. Throws Refused, or std::bad_alloc when memory runs out.
+  /// Computes O and LSE. Throws Refused, CannotRun, or std::bad_alloc when memory runs out.
   std::function<void(const Job&)> run;
 
   /// The prediction for a whole job: extra memory with all threads at work, bytes asked for.

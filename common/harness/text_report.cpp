@@ -1,0 +1,136 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/harness/report.hpp"
+#include "common/harness/units.hpp"
+
+namespace fa {
+
+namespace {
+
+/// "  time       12.3 ms             median of 9 runs after a warm-up"
+std::string line(const std::string& label, const std::string& fact, const std::string& comment) {
+  return fmt::format("  {:10} {:18}  {}\n", label, fact, comment);
+}
+
+std::string problem_text(const Problem& p) {
+  std::string text = fmt::format("B {}, H {}", p.B, p.Hq);
+  if (p.Hkv != p.Hq) text += fmt::format(" on {} KV head{}", p.Hkv, p.Hkv == 1 ? "" : "s");
+  text += p.Nq == p.Nkv ? fmt::format(", N {}", p.Nq)
+                        : fmt::format(", {} queries, {} keys", p.Nq, p.Nkv);
+  text += fmt::format(", d {}, {}", p.d, name_of(p.dtype));
+  if (p.causal) text += ", causal";
+  if (p.window_left >= 0 || p.window_right >= 0)
+    text += fmt::format(", window {},{}", p.window_left, p.window_right);
+  return text + fmt::format(", scale {:g}", p.scale);
+}
+
+std::string device_text(const Facts& f) {
+  std::string text = fmt::format("CPU, {} thread{}", f.threads, f.threads == 1 ? "" : "s");
+  if (f.tasks < f.threads)
+    text += fmt::format(
+        ", {} with work (a {} each)", f.tasks, f.tile.Br > 0 ? "tile of queries" : "head");
+  if (f.tile.Br > 0) text += fmt::format(", tiles of {} queries by {} keys", f.tile.Br, f.tile.Bc);
+  return text;
+}
+
+std::string runs_text(const Timing& timing) {
+  if (!timing.warmed_up) return "one run, without a warm-up";
+  const std::size_t runs = timing.seconds.size();
+  return runs == 1 ? "one run after a warm-up"
+                   : fmt::format("median of {} runs after a warm-up", runs);
+}
+
+/// "at worst 87 % of what is allowed: 0.00046 of 0.00053 at O[b=0 h=5 i=1 x=18]".
+std::string share_text(const Comparison& c, const std::string& allowed) {
+  if (c.compared == 0) return "nothing to compare";
+  std::string text;
+  if (c.wrong > 0) {
+    text = fmt::format("{} of {} elements wrong", count_text(c.wrong), count_text(c.compared));
+  } else if (c.max_tolerance > 0) {
+    const double error = std::abs(c.worst.got - c.worst.expected);
+    text = fmt::format("at worst {:.2g} % of {}: {:.2g} of {:.2g} at {}",
+                       100 * error / c.max_tolerance,
+                       allowed,
+                       error,
+                       c.max_tolerance,
+                       name_of(c.worst));
+  }
+  if (c.beyond_range > 0)
+    text += fmt::format("; {} infinite, which their size allows", count_text(c.beyond_range));
+  return text;
+}
+
+std::string error_text(const Comparison& c) { return fmt::format("error {:.2g}", c.max_error); }
+
+std::string oracle_text(const Facts& f) {
+  const OracleCheck& check = f.oracle;
+  std::string text =
+      line("oracle", check.ok() ? "right" : "WRONG", describe(f.compared, f.problem.Nq));
+  text += line("  O", error_text(check.O), share_text(check.O, "what is allowed"));
+  text += line("  LSE", error_text(check.LSE), share_text(check.LSE, "what is allowed"));
+  if (check.rule.applies)
+    text += line("  16 bits",
+                 fmt::format("error {:.2g}", check.rule.max_error),
+                 fmt::format("at most {:.2g}: twice the definition's with P and O in {}, + 1e-5",
+                             check.rule.allowed,
+                             name_of(f.problem.dtype)));
+  return text;
+}
+
+/// How much faster or slower than the stage before.
+std::string speed_text(double before, double now) {
+  const double ratio = std::max(before / now, now / before);
+  if (ratio < 1.05) return "this stage is about as fast";
+  return fmt::format(before > now ? "this stage is {:.{}f} times as fast"
+                                  : "this stage takes {:.{}f} times as long",
+                     ratio,
+                     ratio < 9.95 ? 1 : 0);
+}
+
+std::string previous_text(const Facts& f) {
+  if (!f.previous) return "";
+  const PreviousFacts& before = *f.previous;
+  const double own = f.timing.median(), its = before.run.timing.median();
+  std::string comment = describe(before.compared, f.problem.Nq);
+  if (before.run.all && own > 0 && its > 0) {
+    comment = fmt::format("took {} on the same input: ", seconds_text(its));
+    comment += speed_text(its, own);
+  }
+  std::string text = line(fmt::format("stage {}", before.number),
+                          before.difference.ok() ? "agrees" : "DIFFERS",
+                          comment);
+  return text + line("  O, LSE",
+                     fmt::format("difference {:.2g}", before.difference.max_error),
+                     share_text(before.difference, "both tolerances"));
+}
+
+}  // namespace
+
+std::string text_report(const Facts& f) {
+  const Problem& p = f.problem;
+  std::string text = fmt::format("Stage {}: {}\n\n", f.number, f.title);
+  text += fmt::format("  {:10} {}\n", "problem", problem_text(p));
+  text += fmt::format("  {:10} {}\n", "input", one_line(f.input));
+  text += fmt::format("  {:10} {}\n", "device", device_text(f));
+  text += line("time", seconds_text(f.timing.median()), runs_text(f.timing));
+  text += line("speed",
+               fmt::format("{:.3g} GFLOP/s", f.gflop_per_s()),
+               fmt::format("4 d FLOP for each of {} visible (query, key) pairs",
+                           count_text(static_cast<Index>(p.visible_pairs()))));
+  text += line("memory",
+               bytes_text(static_cast<double>(f.timing.extra_bytes)),
+               "beside Q, K, V, O: the most in use at once, counted");
+  text += line("traffic",
+               bytes_text(f.cost.traffic_bytes),
+               "that the loops ask for, by formula, caches ignored");
+  text += oracle_text(f);
+  text += previous_text(f);
+  if (!f.output.empty()) text += fmt::format("  {:10} {}\n", "output", one_line(f.output));
+  text += f.right() ? "\nRIGHT\n" : fmt::format("\nWRONG: {}\n", f.failure());
+  return text;
+}
+
+}  // namespace fa

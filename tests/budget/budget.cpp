@@ -1,0 +1,155 @@
+// What keeps five programs one lesson: few new lines from stage to stage, the same regions in the
+// same order, the recurrence's text unchanged, files that fit a screen.
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "common/course/regions.hpp"
+#include "common/course/step_diff.hpp"
+#include "tests/catch.hpp"
+
+using namespace fa::course;
+
+namespace {
+
+struct StageFile {
+  std::string path;  // of the algorithm
+  int most_lines;    // of the file
+  int most_added;    // lines that the stage before doesn't have
+  int most_hunks;    // 0: any
+  bool mask_first;   // no tiles: the mask is asked before a score is computed
+};
+
+const std::vector<StageFile> kStages = {
+    {"stage1_naive/attention.cpp", 90, 0, 0, true},
+    {"stage2_online_softmax_cpu/attention.cpp", 90, 30, 8, true},
+    {"stage3_tiled_cpu/attention.cpp", 110, 45, 0, false},
+};
+
+/// The names that a stage's regions may have, in the order that they must have.
+const std::vector<std::string> kOrder = {"load_q",
+                                         "load_kv",
+                                         "scores",
+                                         "mask",
+                                         "rowmax",
+                                         "rescale",
+                                         "exp",
+                                         "rowsum",
+                                         "pv",
+                                         "finish",
+                                         "store"};
+
+std::vector<std::string> order_of(const StageFile& stage) {
+  std::vector<std::string> order = kOrder;
+  if (stage.mask_first) std::swap(order[2], order[3]);
+  return order;
+}
+
+std::string path_of(const StageFile& stage) {
+  return std::string(FA_SOURCE_DIR) + "/" + stage.path;
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  REQUIRE(file.good());
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+/// Columns that a line takes: UTF-8 characters, not bytes.
+std::size_t columns(const std::string& line) {
+  return static_cast<std::size_t>(std::count_if(line.begin(), line.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  }));
+}
+
+/// The text of a region, all white space left out.
+std::string squeezed(const std::string& path, const std::string& region) {
+  const std::vector<Region> regions = parse_regions(text_of(path), path);
+  std::string result;
+  for (const std::string& line : find_region(regions, region, path).lines) {
+    for (const char c : line)
+      if (c != ' ') result += c;
+    result += '\n';
+  }
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("Each stage differs from the stage before by few lines in few places") {
+  for (std::size_t s = 1; s < kStages.size(); ++s) {
+    const StageFile& stage = kStages[s];
+    const StepDiff diff = step_diff(path_of(kStages[s - 1]), path_of(stage));
+    INFO(stage.path << ": " << diff.added << " new lines in " << diff.hunks << " hunks");
+    CHECK(diff.added > 0);
+    CHECK(diff.added <= stage.most_added);
+    if (stage.most_hunks > 0) CHECK(diff.hunks <= stage.most_hunks);
+  }
+}
+
+TEST_CASE("The regions rescale and finish are the same text in stages 2 and 3") {
+  for (const std::string region : {"rescale", "finish"}) {
+    const std::string text = squeezed(path_of(kStages[1]), region);
+    CHECK(text.size() > 40);
+    CHECK(text == squeezed(path_of(kStages[2]), region));
+  }
+}
+
+TEST_CASE("Every stage has its regions in the same order, each with a name that the others use") {
+  for (const StageFile& stage : kStages) {
+    const std::vector<std::string> order = order_of(stage);
+    std::size_t at = 0;
+    INFO(stage.path);
+    const std::vector<Region> regions = parse_regions(text_of(path_of(stage)), stage.path);
+    CHECK(regions.size() >= 9);
+    for (const Region& region : regions) {
+      INFO("region " << region.name << ", line " << region.first_line);
+      const auto found = std::find(order.begin(), order.end(), region.name);
+      REQUIRE(found != order.end());
+      const auto place = static_cast<std::size_t>(found - order.begin());
+      CHECK(place >= at);
+      at = place;
+      CHECK_FALSE(region.lines.empty());
+    }
+  }
+}
+
+TEST_CASE("A stage's file fits its length, and no line is wider than 100 columns") {
+  for (const StageFile& stage : kStages) {
+    const std::vector<std::string> lines = lines_of(text_of(path_of(stage)));
+    INFO(stage.path << ": " << lines.size() << " lines");
+    CHECK(static_cast<int>(lines.size()) <= stage.most_lines);
+    for (std::size_t n = 0; n < lines.size(); ++n) {
+      INFO("line " << n + 1);
+      CHECK(columns(lines[n]) <= 100);
+    }
+  }
+}
+
+TEST_CASE("A stage knows the contract and nothing else") {
+  for (const StageFile& stage : kStages) {
+    const std::string folder = path_of(stage).substr(0, path_of(stage).rfind('/'));
+    for (const std::string file : {"/attention.cpp", "/attention.hpp"})
+      for (const std::string& line : lines_of(text_of(folder + file))) {
+        if (line.rfind("#include \"", 0) != 0) continue;
+        INFO(stage.path << ": " << line);
+        CHECK((line == "#include \"attention.hpp\"" ||
+               line.rfind("#include \"common/attention/", 0) == 0));
+        CHECK(line.find("oracle") == std::string::npos);
+      }
+  }
+}
+
+TEST_CASE("Columns are characters, not bytes") {
+  CHECK(columns("Σ p·v") == 5);
+  CHECK(columns(std::string(100, 'x')) == 100);
+}

@@ -1,0 +1,130 @@
+// NaN and infinity: they reach every row that sees them, and no other.
+#include <cmath>
+
+#include "tests/catch.hpp"
+#include "tests/support.hpp"
+
+using namespace fa;
+
+namespace {
+
+Problem causal_head(DType dtype) { return with_mask(one_head(60, 90, 24, dtype), true); }
+
+bool all_finite(const Output& output, Index i) {
+  bool finite = std::isfinite(output.LSE()[i]);
+  for (Index x = 0; x < output.O().d; ++x)
+    finite = finite && std::isfinite(output.O().at(0, 0, i, x));
+  return finite;
+}
+
+bool none_finite(const Output& output, Index i) {
+  bool any = std::isfinite(output.LSE()[i]);
+  for (Index x = 0; x < output.O().d; ++x) any = any || std::isfinite(output.O().at(0, 0, i, x));
+  return !any;
+}
+
+template <class Test>
+void for_all(Test test) {
+  for (const DType dtype : kAllTypes)
+    for (const Variant& variant : all_variants()) {
+      INFO(variant.name << ", " << name_of(dtype));
+      test(variant, causal_head(dtype));
+    }
+}
+
+}  // namespace
+
+TEST_CASE("A NaN in a query makes its own row NaN and no other") {
+  for_all([](const Variant& variant, const Problem& p) {
+    const Inputs inputs = make_inputs(p, "normal", 21), broken = make_inputs(p, "normal", 21);
+    for (const Index bad : {0, 33, 59}) set(broken.Q.view(), 0, 0, bad, 5, NAN);
+    const Output clean = run(variant, p, inputs.view()), output = run(variant, p, broken.view());
+    for (Index i = 0; i < p.Nq; ++i) {
+      const bool bad = i == 0 || i == 33 || i == 59;
+      INFO("row " << i);
+      CHECK((bad ? none_finite(output, i) : same_row(output, 0, i, clean, 0, i, 0)));
+    }
+  });
+}
+
+TEST_CASE("A NaN in a key makes every row NaN that sees it; where it is masked it is not felt") {
+  for_all([](const Variant& variant, const Problem& p) {
+    for (const Index j : {0, 31, 70, 89}) {
+      const Inputs inputs = make_inputs(p, "normal", 22), broken = make_inputs(p, "normal", 22);
+      set(broken.K.view(), 0, 0, j, 5, NAN);
+      const Output clean = run(variant, p, inputs.view()), output = run(variant, p, broken.view());
+      for (Index i = 0; i < p.Nq; ++i) {
+        INFO("key " << j << ", row " << i);
+        CHECK((sees(p, i, j) ? none_finite(output, i) : same_row(output, 0, i, clean, 0, i, 0)));
+      }
+    }
+  });
+}
+
+TEST_CASE("A NaN or infinity in V reaches its column of every row that sees it") {
+  for_all([](const Variant& variant, const Problem& p) {
+    const Index j = 70, column = 3,
+                Br = std::max<Index>(1, variant.stage.tile_for(p, variant.tile).Br);
+    for (const float bad : {NAN, INFINITY, -INFINITY}) {
+      const Inputs inputs = make_inputs(p, "normal", 23), broken = make_inputs(p, "normal", 23);
+      set(broken.V.view(), 0, 0, j, column, bad);
+      const Output clean = run(variant, p, inputs.view()), output = run(variant, p, broken.view());
+      for (Index i = 0; i < p.Nq; ++i) {
+        INFO(bad << " in V, row " << i);
+        if (sees(p, i, j)) {
+          CHECK_FALSE(std::isfinite(output.O().at(0, 0, i, column)));
+          CHECK(output.O().at(0, 0, i, 4) == clean.O().at(0, 0, i, 4));
+          CHECK(output.LSE()[i] == clean.LSE()[i]);
+        } else if (const Index last_of_tile = std::min(i / Br * Br + Br, p.Nq) - 1;
+                   !sees(p, last_of_tile, j)) {
+          CHECK(same_row(output, 0, i, clean, 0, i, 0));  // no row of its tile sees the key
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("Where the definition is not finite, no stage invents a number") {
+  for_all([](const Variant& variant, const Problem& p) {
+    for (const float bad : {INFINITY, -INFINITY}) {
+      const Inputs broken = make_inputs(p, "normal", 24);
+      set(broken.K.view(), 0, 0, 20, 5, bad);  // scores of both signs, and infinite
+      set(broken.Q.view(), 0, 0, 50, 2, bad);  // a row of infinite scores
+      CHECK(check(variant, p, broken.view(), expect(p, broken.view())) == "");
+    }
+  });
+}
+
+TEST_CASE("A score of -inf is a weight of 0, also before the first finite score") {
+  for_all([](const Variant& variant, const Problem& p) {
+    for (const Index count : {1, 32, 85}) {  // up to the first tiles in full
+      const Inputs inputs = make_inputs(p, "normal", 25);
+      for (Index i = 0; i < p.Nq; ++i) set(inputs.Q.view(), 0, 0, i, 0, 1);
+      for (Index j = 0; j < count; ++j) set(inputs.K.view(), 0, 0, j, 0, -INFINITY);
+      const Expected expected = expect(p, inputs.view());
+      const Output output = run(variant, p, inputs.view());
+      INFO("the first " << count << " keys have score -inf");
+      for (Index i = 0; i < p.Nq; ++i) {
+        const OracleRow& row = expected.rows[static_cast<std::size_t>(i)];
+        if (!std::isfinite(row.LSE)) continue;  // all that the row sees is -inf
+        // The bound of tolerance.hpp is infinite here, as ‖k‖ is.
+        double worst = std::abs(static_cast<double>(output.LSE()[i]) - row.LSE) / 1e-5;
+        for (Index x = 0; x < p.d; ++x) {
+          const double allowed = 1e-5 + 2 * roundoff_of(p.dtype) * row.max_v;
+          const double error = std::abs(static_cast<double>(output.O().at(0, 0, i, x)) -
+                                        row.O[static_cast<std::size_t>(x)]);
+          worst = std::isnan(error) ? NAN : std::max(worst, error / allowed);
+        }
+        INFO("row " << i);
+        CHECK(worst <= 1);
+      }
+    }
+  });
+}
+
+TEST_CASE("Rows are finite where all they see is finite") {
+  for_all([](const Variant& variant, const Problem& p) {
+    const Output output = run(variant, p, make_inputs(p, "normal", 26).view());
+    for (Index i = 0; i < p.Nq; ++i) CHECK(all_finite(output, i));
+  });
+}

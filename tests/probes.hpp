@@ -1,0 +1,29 @@
+// The standard probes: few inputs that together show every classic mistake.
+//
+//   random          the definition, the scale, the head map, the tails
+//   random causal   the mask, its alignment where Nq and Nkv differ
+//   stairs-up       the maximum moves from tile to tile: what was summed must be rescaled
+//   stairs-down     the first tile decides, all later ones must vanish
+//   all-low         exp without the row's own maximum is 0
+//   random window   both bounds of a window, and rows that see no key
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/support.hpp"
+
+namespace fa {
+
+struct Failure {
+  std::string probe;
+  std::string what;  // one line
+};
+
+/// The names of the probes, in order.
+const std::vector<std::string>& probe_names();
+
+/// Runs all probes; returns those that failed.
+std::vector<Failure> run_probes(const Stage& stage, Tile tile = {}, DType dtype = DType::float32);
+
+}  // namespace fa

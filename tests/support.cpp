@@ -1,0 +1,97 @@
+#include "tests/support.hpp"
+
+#include <cstring>
+
+namespace fa {
+
+Problem one_head(Index Nq, Index Nkv, Index d, DType dtype) {
+  Problem p;
+  p.Nq = Nq;
+  p.Nkv = Nkv;
+  p.d = d;
+  p.dtype = dtype;
+  p.scale = default_scale(d);
+  return p;
+}
+
+Problem with_mask(Problem p, bool causal, Index left, Index right) {
+  p.causal = causal;
+  p.window_left = left;
+  p.window_right = right;
+  return p;
+}
+
+bool sees(const Problem& p, Index i, Index j) {
+  const Index before_diagonal = i + p.Nkv - p.Nq - j;
+  return !(p.causal && before_diagonal < 0) &&
+         !(p.window_left >= 0 && before_diagonal > p.window_left) &&
+         !(p.window_right >= 0 && -before_diagonal > p.window_right);
+}
+
+Output run(const Variant& variant,
+           const Problem& p,
+           const Tensors& inputs,
+           int threads,
+           const std::vector<Index>& queries) {
+  Output output(p);
+  variant.stage.run(
+      {p, inputs.Q, inputs.K, inputs.V, output.O(), output.LSE(), queries, variant.tile, threads});
+  return output;
+}
+
+std::string check(const Variant& variant,
+                  const Problem& p,
+                  const Tensors& inputs,
+                  const Expected& expected) {
+  const OracleCheck outcome = check_against_oracle(p, expected, run(variant, p, inputs));
+  return outcome.ok() ? "" : variant.name + ", " + describe(p) + ": " + outcome.failure() + "\n";
+}
+
+std::string check_all_variants(const Problem& p, const std::string& pattern, std::uint64_t seed) {
+  const Inputs inputs = make_inputs(p, pattern, seed);
+  const Expected expected = expect(p, inputs.view());
+  std::string failures;
+  for (const Variant& variant : all_variants())
+    failures += check(variant, p, inputs.view(), expected);
+  return failures;
+}
+
+bool same_row(
+    const Output& a, Index b_a, Index i_a, const Output& b, Index b_b, Index i_b, Index h) {
+  const AnyTensor &A = a.O(), &B = b.O();
+  const auto bytes = static_cast<std::size_t>(A.d * bytes_of(A.dtype));
+  const auto row = [](const AnyTensor& X, Index batch, Index head, Index i) {
+    return static_cast<const unsigned char*>(X.data) +
+           ((batch * X.H + head) * X.N + i) * X.d * bytes_of(X.dtype);
+  };
+  return std::memcmp(row(A, b_a, h, i_a), row(B, b_b, h, i_b), bytes) == 0 &&
+         std::memcmp(a.LSE() + (b_a * A.H + h) * A.N + i_a,
+                     b.LSE() + (b_b * B.H + h) * B.N + i_b,
+                     sizeof(float)) == 0;
+}
+
+bool same_bits(const Output& a, const Output& b) {
+  for (Index batch = 0; batch < a.O().B; ++batch)
+    for (Index h = 0; h < a.O().H; ++h)
+      for (Index i = 0; i < a.O().N; ++i)
+        if (!same_row(a, batch, i, b, batch, i, h)) return false;
+  return true;
+}
+
+void set(const AnyTensor& X, Index b, Index h, Index i, Index x, float value) {
+  dispatch(X.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    X.as<T>().head(b, h)[i][x] = T(value);
+  });
+}
+
+Storage copy_of(const AnyTensor& X) {
+  Storage copy(X.dtype, X.B, X.H, X.N, X.d);
+  for (Index b = 0; b < X.B; ++b)
+    for (Index h = 0; h < X.H; ++h)
+      for (Index i = 0; i < X.N; ++i)
+        for (Index x = 0; x < X.d; ++x) set(copy.view(), b, h, i, x, X.at(b, h, i, x));
+  return copy;
+}
+
+}  // namespace fa

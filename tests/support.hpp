@@ -1,0 +1,54 @@
+// What the tests share: problems in one line, one run of one stage, one check against the oracle.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/harness/inputs.hpp"
+#include "tests/all_stages.hpp"
+
+namespace fa {
+
+inline const std::vector<DType> kAllTypes = {DType::float32, DType::float16, DType::bfloat16};
+
+/// One head, no mask, scale 1/√d.
+Problem one_head(Index Nq, Index Nkv, Index d, DType dtype = DType::float32);
+
+/// The same problem with another mask.
+Problem with_mask(Problem problem, bool causal, Index left = -1, Index right = -1);
+
+/// Does query i see key j? From the contract, apart from Mask and from the oracle.
+bool sees(const Problem& problem, Index i, Index j);
+
+/// Runs a stage into a poisoned output.
+Output run(const Variant& variant,
+           const Problem& problem,
+           const Tensors& inputs,
+           int threads = 1,
+           const std::vector<Index>& queries = {});
+
+/// Runs a stage on all queries and holds the output against the oracle, the poison and the guards.
+/// Returns what is wrong in one line, nothing when all is right.
+std::string check(const Variant& variant,
+                  const Problem& problem,
+                  const Tensors& inputs,
+                  const Expected& expected);
+
+/// Makes inputs and checks every variant on them. Returns a line for each that fails, which begins
+/// with its name and the problem.
+std::string check_all_variants(const Problem& problem,
+                               const std::string& pattern = "normal",
+                               std::uint64_t seed = 1);
+
+/// Are O and LSE of row i of head h equal bit for bit? For every row of every head: same_bits.
+bool same_row(
+    const Output& a, Index b_a, Index i_a, const Output& b, Index b_b, Index i_b, Index h);
+bool same_bits(const Output& a, const Output& b);
+
+/// Sets element (b, h, i, x), rounded to the tensor's type.
+void set(const AnyTensor& X, Index b, Index h, Index i, Index x, float value);
+
+/// A copy with its own storage.
+Storage copy_of(const AnyTensor& X);
+
+}  // namespace fa
