@@ -26,19 +26,27 @@
 
 namespace fa {
 
+namespace detail {
+// std::max and std::clamp aren't for device code.
+FA_HOST_DEVICE constexpr Index larger(Index a, Index b) { return a < b ? b : a; }
+FA_HOST_DEVICE constexpr Index clamp(Index x, Index lowest, Index highest) {
+  return x < lowest ? lowest : highest < x ? highest : x;
+}
+}  // namespace detail
+
 /// The keys [first, last); none when first == last.
 struct KeyRange {
   Index first = 0;
   Index last = 0;
 
-  bool empty() const { return first >= last; }
-  bool contains(Index j) const { return first <= j && j < last; }
+  FA_HOST_DEVICE bool empty() const { return first >= last; }
+  FA_HOST_DEVICE bool contains(Index j) const { return first <= j && j < last; }
 };
 
 /// The keys that lie in both ranges. Where there are none, an empty range inside b.
-inline KeyRange intersection(KeyRange a, KeyRange b) {
-  const Index first = std::clamp(a.first, b.first, b.last);
-  return {first, std::clamp(a.last, first, b.last)};
+FA_HOST_DEVICE inline KeyRange intersection(KeyRange a, KeyRange b) {
+  const Index first = detail::clamp(a.first, b.first, b.last);
+  return {first, detail::clamp(a.last, first, b.last)};
 }
 
 struct Mask {
@@ -49,22 +57,28 @@ struct Mask {
   Index right = -1;  // keys behind the diagonal that stay visible; −1: all
 
   /// The keys that query i sees: a subset of [0, Nkv).
-  KeyRange keys(Index i) const {
+  FA_HOST_DEVICE KeyRange keys(Index i) const {
     const Index at = i + diagonal;
-    const Index first = left < 0 ? 0 : std::clamp<Index>(at - left, 0, Nkv);
+    const Index first = left < 0 ? 0 : detail::clamp(at - left, 0, Nkv);
     const Index reach = causal ? 0 : right;
-    const Index last = reach < 0 ? Nkv : std::clamp<Index>(at + reach + 1, 0, Nkv);
-    return {first, std::max(first, last)};
+    const Index last = reach < 0 ? Nkv : detail::clamp(at + reach + 1, 0, Nkv);
+    return {first, detail::larger(first, last)};
   }
 
   /// The keys that at least one of the queries [i0, i1) may see: from where the first of them
   /// begins to where the last of them ends.
-  KeyRange keys(Index i0, Index i1) const {
+  FA_HOST_DEVICE KeyRange keys(Index i0, Index i1) const {
     const Index first = keys(i0).first;
-    return {first, std::max(first, keys(i1 - 1).last)};
+    return {first, detail::larger(first, keys(i1 - 1).last)};
   }
 
-  bool visible(Index i, Index j) const { return keys(i).contains(j); }
+  /// The keys that every one of the queries [i0, i1) sees: from where the last of them begins to
+  /// where the first of them ends.
+  FA_HOST_DEVICE KeyRange keys_of_all(Index i0, Index i1) const {
+    return {keys(i1 - 1).first, keys(i0).last};
+  }
+
+  FA_HOST_DEVICE bool visible(Index i, Index j) const { return keys(i).contains(j); }
 
   /// The same mask for queries counted from i0: for a head of which only some rows are computed.
   Mask from_query(Index i0) const {

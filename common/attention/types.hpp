@@ -18,6 +18,12 @@
 #include <cstdint>
 #include <cstring>
 
+#include "common/attention/host_device.hpp"
+
+#ifdef __CUDACC__
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#endif
 #ifdef __F16C__
 #include <immintrin.h>
 #endif
@@ -30,12 +36,12 @@ using Index = std::int64_t;
 enum class DType { float32, float16, bfloat16 };
 
 namespace detail {
-inline std::uint32_t bits_of(float x) {
+FA_HOST_DEVICE inline std::uint32_t bits_of(float x) {
   std::uint32_t bits;
   std::memcpy(&bits, &x, sizeof bits);
   return bits;
 }
-inline float float_of(std::uint32_t bits) {
+FA_HOST_DEVICE inline float float_of(std::uint32_t bits) {
   float x;
   std::memcpy(&x, &bits, sizeof x);
   return x;
@@ -47,8 +53,8 @@ struct float16 {
   std::uint16_t bits = 0;
 
   float16() = default;
-  explicit float16(float x);
-  operator float() const;
+  FA_HOST_DEVICE explicit float16(float x);
+  FA_HOST_DEVICE operator float() const;
 };
 
 /// The upper half of a float32. Conversion from float rounds to nearest, ties to even.
@@ -56,22 +62,29 @@ struct bfloat16 {
   std::uint16_t bits = 0;
 
   bfloat16() = default;
-  explicit bfloat16(float x) {
+  FA_HOST_DEVICE explicit bfloat16(float x) {
+#ifdef __CUDA_ARCH__
+    bits = __bfloat16_as_ushort(__float2bfloat16_rn(x));
+#else
     const std::uint32_t b = detail::bits_of(x);
     if (x != x)
       bits = static_cast<std::uint16_t>((b >> 16) |
                                         0x40);  // keep NaN a NaN: rounding could carry it to Inf
     else
       bits = static_cast<std::uint16_t>((b + 0x7fff + ((b >> 16) & 1)) >> 16);
+#endif
   }
-  operator float() const { return detail::float_of(static_cast<std::uint32_t>(bits) << 16); }
+  FA_HOST_DEVICE operator float() const { return detail::float_of(static_cast<std::uint32_t>(bits) << 16); }
 };
 
-#ifdef __F16C__
-inline float16::float16(float x) : bits(_cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT)) {}
-inline float16::operator float() const { return _cvtsh_ss(bits); }
+#ifdef __CUDA_ARCH__
+FA_HOST_DEVICE inline float16::float16(float x) : bits(__half_as_ushort(__float2half_rn(x))) {}
+FA_HOST_DEVICE inline float16::operator float() const { return __half2float(__ushort_as_half(bits)); }
+#elif defined(__F16C__)
+FA_HOST_DEVICE inline float16::float16(float x) : bits(_cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT)) {}
+FA_HOST_DEVICE inline float16::operator float() const { return _cvtsh_ss(bits); }
 #else
-inline float16::float16(float x) {
+FA_HOST_DEVICE inline float16::float16(float x) {
   const std::uint32_t b = detail::bits_of(x);
   const std::uint32_t sign = (b >> 16) & 0x8000;
   const std::uint32_t magnitude = b & 0x7fffffff;
@@ -87,7 +100,7 @@ inline float16::float16(float x) {
   }
   bits = static_cast<std::uint16_t>(sign | h);
 }
-inline float16::operator float() const {
+FA_HOST_DEVICE inline float16::operator float() const {
   const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000) << 16;
   const std::uint32_t rest = static_cast<std::uint32_t>(bits & 0x7fff) << 13;
   if (rest >=

@@ -18,14 +18,14 @@ struct Matrix {
   Index cols = 0;
   Index row_stride = 0;
 
-  T* operator[](Index i) const { return data + i * row_stride; }
+  FA_HOST_DEVICE T* operator[](Index i) const { return data + i * row_stride; }
 
   /// Rows [first, first + count).
-  Matrix middle_rows(Index first, Index count) const {
+  FA_HOST_DEVICE Matrix middle_rows(Index first, Index count) const {
     return {(*this)[first], count, cols, row_stride};
   }
 
-  operator Matrix<const T>() const { return {data, rows, cols, row_stride}; }
+  FA_HOST_DEVICE operator Matrix<const T>() const { return {data, rows, cols, row_stride}; }
 };
 
 template <class T>
@@ -39,11 +39,11 @@ struct Tensor {
   Index head_stride = 0;
   Index row_stride = 0;
 
-  Matrix<T> head(Index b, Index h) const {
+  FA_HOST_DEVICE Matrix<T> head(Index b, Index h) const {
     return {data + b * batch_stride + h * head_stride, N, d, row_stride};
   }
 
-  operator Tensor<const T>() const {
+  FA_HOST_DEVICE operator Tensor<const T>() const {
     return {data, B, H, N, d, batch_stride, head_stride, row_stride};
   }
 };

@@ -27,6 +27,7 @@ Stage @FA_NAMESPACE@_stage() {
       using T = decltype(zero);
       run_heads<T>(job, @FA_NAMESPACE@::attention<T>, tile_for(job.problem, job.tile));
     });
+    return RunFacts{};
   };
   stage.cost = [tile_for = stage.tile_for](const Job& job) {
     return cost_of_heads(job, @FA_NAMESPACE@::cost, tile_for(job.problem, job.tile));

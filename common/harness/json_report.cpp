@@ -103,7 +103,7 @@ std::string json_report(const Facts& f) {
                      {"window", {p.window_left, p.window_right}},
                      {"scale", number(p.scale)}};
   json["input"] = f.input;
-  json["device"] = "cpu";
+  json["device"] = f.timing.facts.device.empty() ? "cpu" : f.timing.facts.device;
   json["threads"] = f.threads;
   json["tile"] = f.tile.Br > 0 ? Json{f.tile.Br, f.tile.Bc} : Json();
   json["time_s"] = timing_json(f.timing);
@@ -112,8 +112,12 @@ std::string json_report(const Facts& f) {
   json["gflop_per_s"] = number(f.gflop_per_s());
   json["extra_memory_bytes"] = f.timing.extra_bytes;
   json["extra_memory_bytes_by_formula"] = number(f.cost.scratch_bytes);
-  json["traffic_bytes"] = number(f.cost.traffic_bytes);
-  json["traffic_source"] = "formula";
+  const bool counted = f.timing.facts.global_bytes >= 0;
+  json["traffic_bytes"] = number(counted ? f.timing.facts.global_bytes : f.cost.traffic_bytes);
+  json["traffic_bytes_by_formula"] = number(f.cost.traffic_bytes);
+  json["traffic_source"] = counted ? "counted" : "formula";
+  json["counts"] = nullptr;
+  for (const auto& [name, count] : f.timing.facts.counts) json["counts"][name] = count;
   json["oracle"] = oracle_json(f);
   json["previous"] = previous_json(f);
   json["output"] = f.output.empty() ? Json() : Json(f.output);

@@ -117,6 +117,7 @@ ExitCode run_and_report(const Options& options,
   job.V = tensors.V;
   job.tile = options.tile;
   job.threads = plan.threads;
+  job.device = options.device;
 
   facts.number = stage.number;
   facts.name = stage.name;

@@ -132,7 +132,8 @@ class Parser {
     value("--bc", "INT", "keys in a tile (stages with tiles)", group);
     value("--threads", "INT", "(all cores)", group);
     value("--repeats", "INT", "timed runs (as many as fit in two seconds)", group);
-    // The flags of stages 4 and 5, --step and --device, belong here.
+    value("--device", "NAME", "auto, gpu or simt, the emulator (CUDA stages; auto)", group);
+    // Stage 5's flag --step belongs here.
   }
 
   void declare_report() {
@@ -199,6 +200,17 @@ class Parser {
     for (const char* name : {"--br", "--bc"})
       if (given(name) && !stage_.tiled)
         throw Refused(fmt::format("{}: stage {} has no tiles", typed(name), stage_.number));
+  }
+
+  Device device() const {
+    if (!given("--device")) return Device::automatic;
+    if (!stage_.on_device)
+      throw Refused(
+          fmt::format("{}: stage {} runs on the CPU only", typed("--device"), stage_.number));
+    if (text("--device") == "auto") return Device::automatic;
+    if (text("--device") == "gpu") return Device::gpu;
+    if (text("--device") == "simt") return Device::simt;
+    throw Refused(fmt::format("{}: must be auto, gpu or simt", typed("--device")));
   }
 
   std::string file_name(const std::string& name) const {
@@ -275,6 +287,7 @@ class Parser {
     o.tile.Bc = integer("--bc", 1, kMaxTile, 0);
     o.threads = static_cast<int>(integer("--threads", 1, kMaxThreads, 0));
     o.repeats = static_cast<int>(integer("--repeats", 1, kMaxRepeats, 0));
+    o.device = device();
   }
 
   void read_report() {

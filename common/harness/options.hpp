@@ -38,6 +38,7 @@ struct Options {
   Tile tile;        // 0: the stage's default
   int threads = 0;  // 0: all cores
   int repeats = 0;  // 0: as many as fit in two seconds
+  Device device = Device::automatic;
   std::string output;
   bool json = false;
 

@@ -5,6 +5,8 @@
 namespace fa {
 
 std::string Facts::failure() const {
+  // What the emulator saw is the cause of what the oracle sees.
+  if (!timing.facts.faults.empty()) return timing.facts.faults;
   if (!oracle.ok()) return oracle.failure();
   if (!previous || previous->difference.ok()) return "";
   const Comparison& c = previous->difference;

@@ -20,15 +20,16 @@ constexpr double kPreviousBudget = 1;  // seconds for its repeats
 constexpr double kPreviousMost = 4;    // seconds that one run of it may take
 constexpr double kQuickFlop = 1e9;     // runs in a second at any stage's rate
 
-double run_once(const Stage& stage, Job& job, Output& output, Progress& progress) {
+double run_once(const Stage& stage, Job& job, Output& output, Progress& progress, RunFacts& facts) {
   output.poison();
   job.O = output.O();
   job.LSE = output.LSE();
   job.progress = progress.callback();
   ScratchMeter::reset();
   const auto start = std::chrono::steady_clock::now();
-  stage.run(job);
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  facts = stage.run(job);
+  const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;
+  return facts.seconds >= 0 ? facts.seconds : wall.count();
 }
 
 /// How many threads have something to do when heads are the tasks.
@@ -55,7 +56,7 @@ Timing run_timed(const Stage& stage,
   Timing timing;
   {
     Progress progress(what);
-    timing.seconds.push_back(run_once(stage, job, output, progress));
+    timing.seconds.push_back(run_once(stage, job, output, progress, timing.facts));
   }
   const double first = timing.seconds.front();
   if (repeats == 0 && first < budget / 2)
@@ -67,7 +68,7 @@ Timing run_timed(const Stage& stage,
   }
   for (int r = 1; r <= repeats; ++r) {
     Progress progress(fmt::format("{}, run {} of {}", what, r, repeats));
-    timing.seconds.push_back(run_once(stage, job, output, progress));
+    timing.seconds.push_back(run_once(stage, job, output, progress, timing.facts));
   }
   timing.extra_bytes = ScratchMeter::peak_bytes();
   return timing;
@@ -86,14 +87,15 @@ PreviousRun run_previous(const Stage& stage,
     Job part = job;
     part.queries = sample;
     Progress progress(what);
-    const double seconds = run_once(stage, part, output, progress);
+    RunFacts facts;
+    const double seconds = run_once(stage, part, output, progress, facts);
     const double rows = static_cast<double>(sample.size());
     // One row of one head on one thread, then all rows with heads as the tasks.
     const double row_seconds = seconds * busy_threads(part, heads * rows) / (heads * rows);
     const double estimate =
         row_seconds * static_cast<double>(p.Nq) * heads / busy_threads(job, heads);
     all = estimate <= kPreviousMost;
-    if (!all) return {Timing{{seconds}, false, ScratchMeter::peak_bytes()}, false};
+    if (!all) return {Timing{{seconds}, false, ScratchMeter::peak_bytes(), facts}, false};
   }
   Job whole = job;
   if (!all) whole.queries = sample;

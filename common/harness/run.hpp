@@ -9,11 +9,13 @@
 
 namespace fa {
 
-/// Wall times of calls of a stage, without allocating and poisoning its output.
+/// Times of calls of a stage, without allocating and poisoning its output: by the wall, or by the
+/// device's clock without transfers.
 struct Timing {
   std::vector<double> seconds;  // of the runs that count, in order
   bool warmed_up = false;       // an untimed run came before
   Index extra_bytes = 0;        // scratch memory at the worst moment of the last run, counted
+  RunFacts facts;               // of the last run
 
   double median() const;
 };

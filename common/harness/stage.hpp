@@ -13,6 +13,9 @@
 
 namespace fa {
 
+/// Where a CUDA stage runs: automatic is the GPU where there is one, else the emulator.
+enum class Device { automatic, gpu, simt };
+
 /// One call of a stage. O and LSE are written in full, or only the rows listed in `queries`.
 struct Job {
   Problem problem;
@@ -24,6 +27,7 @@ struct Job {
   std::vector<Index> queries;  // of every head; empty: all
   Tile tile;                   // 0: the stage's default
   int threads = 0;             // 0: all cores
+  Device device = Device::automatic;
   std::function<void(double)> progress = nullptr;  // called with the share done, 0..1, from any thread
 };
 
@@ -33,18 +37,28 @@ struct CannotRun : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// What a call knows of itself beside its output. A CPU stage knows nothing.
+struct RunFacts {
+  std::string device;   // "NVIDIA H200 (cc 9.0)", "emulator, 2 threads"; empty: the CPU
+  double seconds = -1;  // by the device's own clock, transfers apart; below 0: the caller's counts
+  double global_bytes = -1;  // moved from and to global memory, counted; below 0: not counted
+  std::vector<std::pair<std::string, std::uint64_t>> counts;  // the emulator's, by name
+  std::string faults;  // what the emulator found wrong; empty: nothing
+};
+
 struct Stage {
   int number = 0;
   std::string name;   // "stage1_naive", also the executable's
   std::string title;  // "naive"
   std::vector<DType> dtypes;
-  bool tiled = false;  // takes --br and --bc
+  bool tiled = false;      // takes --br and --bc
+  bool on_device = false;  // takes --device: a CUDA stage
 
   /// The tile that a job gets: what it asks for, else the stage's default. {0, 0} if not tiled.
   std::function<Tile(const Problem&, Tile)> tile_for;
 
   /// Computes O and LSE. Throws Refused, CannotRun, or std::bad_alloc when memory runs out.
-  std::function<void(const Job&)> run;
+  std::function<RunFacts(const Job&)> run;
 
   /// The prediction for a whole job: extra memory with all threads at work, bytes asked for.
   std::function<Cost(const Job&)> cost;

@@ -28,6 +28,7 @@ std::string problem_text(const Problem& p) {
 }
 
 std::string device_text(const Facts& f) {
+  if (!f.timing.facts.device.empty()) return f.timing.facts.device;
   std::string text = fmt::format("CPU, {} thread{}", f.threads, f.threads == 1 ? "" : "s");
   if (f.tasks < f.threads)
     text += fmt::format(
@@ -123,9 +124,12 @@ std::string text_report(const Facts& f) {
   text += line("memory",
                bytes_text(static_cast<double>(f.timing.extra_bytes)),
                "beside Q, K, V, O: the most in use at once, counted");
+  const bool counted = f.timing.facts.global_bytes >= 0;
   text += line("traffic",
-               bytes_text(f.cost.traffic_bytes),
-               "that the loops ask for, by formula, caches ignored");
+               bytes_text(counted ? f.timing.facts.global_bytes : f.cost.traffic_bytes),
+               counted ? fmt::format("from and to global memory, counted; by formula {}",
+                                     bytes_text(f.cost.traffic_bytes))
+                       : "that the loops ask for, by formula, caches ignored");
   text += oracle_text(f);
   text += previous_text(f);
   if (!f.output.empty()) text += fmt::format("  {:10} {}\n", "output", one_line(f.output));

@@ -1,0 +1,34 @@
+// The one header that kernels include. With nvcc these are CUDA's own words and a few thin
+// functions of ours; with a plain C++ compiler the same words come from the emulator in
+// common/simt.
+//
+//   from CUDA   threadIdx blockIdx blockDim gridDim  __syncthreads __syncwarp  __shfl_*_sync
+//               __any_sync __all_sync __ballot_sync  dim3 float4 uint4 max min expf exp2f __fmul_rn
+//   ours        Global<T> GlobalTensor<T> GlobalMatrix<T>         pointers and views, global memory
+//               Shared<T> SharedTile<T, cols> shared_memory()     pointers and tiles, shared memory
+//               load_vector store_vector                          several elements in one access
+//               ldmatrix_x2 ldmatrix_x4 … _trans mma_m16n8k16     tensor cores
+//               cp_async_16 cp_async_commit cp_async_wait         asynchronous copies
+//               launch<kernel>(grid, block, shared_bytes, …)      global("Q", Q) names one of these
+#pragma once
+
+#include "common/attention/mask.hpp"
+#include "common/attention/view.hpp"
+#include "common/cuda/target.hpp"
+
+#ifdef __CUDACC__
+#include "common/cuda/gpu.cuh"
+#else
+#include "common/simt/device.hpp"
+#endif
+
+namespace fa::FA_TARGET {
+
+/// exp(a − b), and 0 where a is −inf, whatever b is: common/attention/exp_minus.hpp, for kernels.
+__device__ inline float exp_minus(float a, float b) { return a == -INFINITY ? 0.0f : expf(a - b); }
+
+}  // namespace fa::FA_TARGET
+
+namespace fa {
+using FA_TARGET::exp_minus;
+}

@@ -1,0 +1,30 @@
+#include "common/harness/simt_run.hpp"
+
+#include <fmt/format.h>
+
+#include "common/harness/cpu_stage.hpp"
+#include "common/simt/launch.hpp"
+
+namespace fa {
+
+RunFacts in_emulator(const Job& job, const std::function<void()>& attention) {
+  simt::Options options;
+  options.workers = thread_count(job);
+  options.progress = job.progress;
+  simt::Session session(options);
+  attention();
+  const simt::Report& report = session.report();
+  RunFacts facts;
+  facts.device =
+      fmt::format("emulator (simt), {} thread{}", options.workers, options.workers == 1 ? "" : "s");
+  facts.global_bytes =
+      static_cast<double>(report.total.global_load_bytes + report.total.global_store_bytes +
+                          report.total.async_copy_bytes);
+#define FA_COUNT(name, meaning) facts.counts.emplace_back(#name, report.total.name);
+  FA_SIMT_COUNTERS(FA_COUNT)
+#undef FA_COUNT
+  facts.faults = report.text();
+  return facts;
+}
+
+}  // namespace fa

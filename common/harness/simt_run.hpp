@@ -1,0 +1,13 @@
+// A job in the emulator: the kernel's counts and faults become facts of the run.
+#pragma once
+
+#include <functional>
+
+#include "common/harness/stage.hpp"
+
+namespace fa {
+
+/// Calls `attention`, which launches a kernel of the emulator, with all checks on.
+RunFacts in_emulator(const Job& job, const std::function<void()>& attention);
+
+}  // namespace fa
