@@ -23,8 +23,8 @@ void attention(fa::Matrix<const T> Q,  // [Nq, d]
                const fa::Mask& mask,   // which keys each query sees
                fa::Tile tile);         // Br, Bc
 
-/// The tile sizes that measured best, or within 3 % of it, for d = 64 and 128, causal or not, on one
-/// core and on sixteen (notes/03_tiled_cpu.md).
+/// One tile for all: on one core larger ones can be a little faster, on many cores smaller ones
+/// (notes/03_tiled_cpu.md has the measurements).
 inline fa::Tile default_tile(fa::Index /*d*/, bool /*causal*/) { return {256, 256}; }
 
 /// S [Br, Bc], O [Br, d], m and l [Br]; K and V tiles too where they must be converted. Every tile

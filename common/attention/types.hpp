@@ -74,12 +74,16 @@ struct bfloat16 {
       bits = static_cast<std::uint16_t>((b + 0x7fff + ((b >> 16) & 1)) >> 16);
 #endif
   }
-  FA_HOST_DEVICE operator float() const { return detail::float_of(static_cast<std::uint32_t>(bits) << 16); }
+  FA_HOST_DEVICE operator float() const {
+    return detail::float_of(static_cast<std::uint32_t>(bits) << 16);
+  }
 };
 
 #ifdef __CUDA_ARCH__
 FA_HOST_DEVICE inline float16::float16(float x) : bits(__half_as_ushort(__float2half_rn(x))) {}
-FA_HOST_DEVICE inline float16::operator float() const { return __half2float(__ushort_as_half(bits)); }
+FA_HOST_DEVICE inline float16::operator float() const {
+  return __half2float(__ushort_as_half(bits));
+}
 #elif defined(__F16C__)
 FA_HOST_DEVICE inline float16::float16(float x) : bits(_cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT)) {}
 FA_HOST_DEVICE inline float16::operator float() const { return _cvtsh_ss(bits); }

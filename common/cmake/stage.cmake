@@ -13,6 +13,7 @@ function(fa_add_cpu_stage number)
 
   fa_stage_program(${number} ${folder} "${ARG_PREVIOUS}")
   set_property(GLOBAL APPEND PROPERTY FA_STAGES ${number})
+  set_property(GLOBAL APPEND PROPERTY FA_CPU_STAGES ${number})
   set_property(GLOBAL PROPERTY FA_STAGE${number}_SUMMARY "${folder}: CPU")
 endfunction()
 

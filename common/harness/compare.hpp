@@ -20,13 +20,14 @@ struct Element {
 /// The outcome of comparing many elements.
 struct Comparison {
   Index compared = 0;
-  Index wrong = 0;          // beyond tolerance, or NaN or infinite where that isn't right
+  Index wrong = 0;            // beyond tolerance, or NaN or infinite where that isn't right
   Index wrong_nonfinite = 0;  // of those, the NaN and infinite ones
-  Index beyond_range = 0;   // infinite, and allowed to be: the sum before dividing by l passes 3.4e38
-  double max_error = 0;     // over finite elements
-  double max_tolerance = 0; // at the element with the worst error / tolerance
-  double worst_ratio = 0;   // error / tolerance there; above 1 is wrong
-  Element first_wrong;      // in row-major order
+  Index beyond_range =
+      0;                 // infinite, and allowed to be: the sum before dividing by l passes 3.4e38
+  double max_error = 0;  // over finite elements
+  double max_tolerance = 0;  // at the element with the worst error / tolerance
+  double worst_ratio = 0;    // error / tolerance there; above 1 is wrong
+  Element first_wrong;       // in row-major order
   Element worst;
 
   bool ok() const { return wrong == 0; }

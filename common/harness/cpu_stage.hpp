@@ -19,10 +19,11 @@
 namespace fa {
 
 template <class T>
-using HeadAttention = void (*)(Matrix<const T>, Matrix<const T>, Matrix<const T>, Matrix<T>, float*, float, const Mask&);
+using HeadAttention = void (*)(
+    Matrix<const T>, Matrix<const T>, Matrix<const T>, Matrix<T>, float*, float, const Mask&);
 template <class T>
-using TiledHeadAttention = void (*)(Matrix<const T>, Matrix<const T>, Matrix<const T>, Matrix<T>, float*, float,
-                                    const Mask&, Tile);
+using TiledHeadAttention = void (*)(
+    Matrix<const T>, Matrix<const T>, Matrix<const T>, Matrix<T>, float*, float, const Mask&, Tile);
 
 /// Queries [first, last) of one head.
 struct HeadTask {
@@ -50,7 +51,8 @@ inline std::vector<HeadTask> head_tasks(const Job& job, Index rows) {
   if (rows <= 0) rows = p.Nq;
   std::vector<std::pair<Index, Index>> ranges;
   if (job.queries.empty())
-    for (Index i0 = (p.Nq - 1) / rows * rows; i0 >= 0; i0 -= rows) ranges.emplace_back(i0, std::min(i0 + rows, p.Nq));
+    for (Index i0 = (p.Nq - 1) / rows * rows; i0 >= 0; i0 -= rows)
+      ranges.emplace_back(i0, std::min(i0 + rows, p.Nq));
   for (const Index i : job.queries) ranges.emplace_back(i, i + 1);
   for (const auto& [first, last] : ranges)
     for (Index b = 0; b < p.B; ++b)
@@ -80,13 +82,27 @@ void for_each_task(const Job& job, const std::vector<HeadTask>& tasks, Work work
 
 namespace detail {
 template <class T>
-void call(HeadAttention<T> attention, Matrix<const T> Q, Matrix<const T> K, Matrix<const T> V, Matrix<T> O, float* LSE,
-          float scale, const Mask& mask, Tile) {
+void call(HeadAttention<T> attention,
+          Matrix<const T> Q,
+          Matrix<const T> K,
+          Matrix<const T> V,
+          Matrix<T> O,
+          float* LSE,
+          float scale,
+          const Mask& mask,
+          Tile) {
   attention(Q, K, V, O, LSE, scale, mask);
 }
 template <class T>
-void call(TiledHeadAttention<T> attention, Matrix<const T> Q, Matrix<const T> K, Matrix<const T> V, Matrix<T> O,
-          float* LSE, float scale, const Mask& mask, Tile tile) {
+void call(TiledHeadAttention<T> attention,
+          Matrix<const T> Q,
+          Matrix<const T> K,
+          Matrix<const T> V,
+          Matrix<T> O,
+          float* LSE,
+          float scale,
+          const Mask& mask,
+          Tile tile) {
   attention(Q, K, V, O, LSE, scale, mask, tile);
 }
 }  // namespace detail
@@ -122,10 +138,13 @@ Cost cost_of_heads(const Job& job, HeadCost head_cost, Tile tile) {
   if (p.Nq == 0) return total;
   // Tasks of one size cost the same memory; the largest number at work at once is the thread count.
   const Cost head = head_cost(HeadShape{p.Nq, p.d, bytes_of(p.dtype), p.mask(), tile});
-  const Cost task = head_cost(HeadShape{job.queries.empty() ? rows : 1, p.d, bytes_of(p.dtype), p.mask(), tile});
-  const Index per_head = job.queries.empty() ? (p.Nq + rows - 1) / rows : static_cast<Index>(job.queries.size());
+  const Cost task =
+      head_cost(HeadShape{job.queries.empty() ? rows : 1, p.d, bytes_of(p.dtype), p.mask(), tile});
+  const Index per_head =
+      job.queries.empty() ? (p.Nq + rows - 1) / rows : static_cast<Index>(job.queries.size());
   tasks = p.B * p.Hq * per_head;
-  total.scratch_bytes = task.scratch_bytes * static_cast<double>(std::min<Index>(thread_count(job), tasks));
+  total.scratch_bytes =
+      task.scratch_bytes * static_cast<double>(std::min<Index>(thread_count(job), tasks));
   total.traffic_bytes = head.traffic_bytes * static_cast<double>(p.B * p.Hq);
   return total;
 }

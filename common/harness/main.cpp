@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <new>
 
 #include "common/harness/load.hpp"
@@ -80,6 +81,16 @@ PreviousFacts compare_with(const Stage& stage,
   return before;
 }
 
+/// The output may not take the place of what it was computed from, also not through a link.
+void require_other_file(const Options& options) {
+  for (const std::string& input : {options.input, options.q, options.k, options.v}) {
+    std::error_code not_there;
+    if (!input.empty() && std::filesystem::equivalent(input, options.output, not_there))
+      throw Refused(fmt::format(
+          "--output {}: is the input file {}, which would be lost", options.output, input));
+  }
+}
+
 void print_note(const Stage& stage, const std::string& note) {
   fmt::print(stderr, "{}: note: {}\n", stage.name, one_line(note));
 }
@@ -88,7 +99,10 @@ ExitCode run_and_report(const Options& options,
                         const Stage& stage,
                         const std::optional<Stage>& previous) {
   std::optional<OutputFile> file;
-  if (!options.output.empty()) file.emplace(options.output);  // refused now, not after the run
+  if (!options.output.empty()) {
+    require_other_file(options);
+    file.emplace(options.output);  // refused now, not after the run
+  }
 
   Facts facts;
   Inputs inputs;

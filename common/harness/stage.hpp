@@ -19,16 +19,17 @@ enum class Device { automatic, gpu, simt };
 /// One call of a stage. O and LSE are written in full, or only the rows listed in `queries`.
 struct Job {
   Problem problem;
-  AnyTensor Q;  // [B, Hq, Nq, d]
-  AnyTensor K;  // [B, Hkv, Nkv, d]
-  AnyTensor V;  // [B, Hkv, Nkv, d]
-  AnyTensor O;  // [B, Hq, Nq, d]
+  AnyTensor Q;                 // [B, Hq, Nq, d]
+  AnyTensor K;                 // [B, Hkv, Nkv, d]
+  AnyTensor V;                 // [B, Hkv, Nkv, d]
+  AnyTensor O;                 // [B, Hq, Nq, d]
   float* LSE = nullptr;        // [B, Hq, Nq], contiguous
   std::vector<Index> queries;  // of every head; empty: all
   Tile tile;                   // 0: the stage's default
   int threads = 0;             // 0: all cores
   Device device = Device::automatic;
-  std::function<void(double)> progress = nullptr;  // called with the share done, 0..1, from any thread
+  std::function<void(double)> progress =
+      nullptr;  // called with the share done, 0..1, from any thread
 };
 
 /// Thrown by a stage that this device can't run; what() is one line: the device, what it lacks, what
