@@ -53,6 +53,7 @@ int main(int argc, char** argv) {
     if (flaw() == "exception") throw std::runtime_error("two\nlines");
     if (flaw() != "unwritten") run(job);
     spoil(job);
+    return fa::RunFacts{};
   };
   return fa::stage_main(argc, argv, stage, fa::stage2_stage());
 }
