@@ -33,8 +33,8 @@ target_include_directories(fa_options INTERFACE ${PROJECT_SOURCE_DIR})
 set(options -ffp-contract=off)
 list(APPEND options -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # GCC 12 warns about its own AVX-512 intrinsics (GCC bug 105593).
-  list(APPEND options -Wno-maybe-uninitialized)
+  # GCC 12 warns about its own AVX-512 intrinsics (GCC bug 105593), less optimised ones twice.
+  list(APPEND options -Wno-maybe-uninitialized $<$<NOT:$<CONFIG:Release>>:-Wno-uninitialized>)
 endif()
 if(FA_NATIVE)
   include(CheckCXXCompilerFlag)

@@ -47,11 +47,11 @@ constexpr std::size_t kContext = 2;
 
 std::string changed_lines(const RegionDiff& region, const Painter& painter) {
   std::string text;
-  std::size_t last_change = 0;
+  std::size_t end_of_changes = 0;  // stays 0 where nothing changed
   for (std::size_t at = 0; at < region.lines.size(); ++at)
-    if (region.lines[at].sign != ' ') last_change = at;
+    if (region.lines[at].sign != ' ') end_of_changes = at + 1;
   bool changed_before = false;
-  for (std::size_t at = 0; at <= last_change && at < region.lines.size();) {
+  for (std::size_t at = 0; at < end_of_changes;) {
     if (region.lines[at].sign != ' ') {
       text += painter.line(region.lines[at].sign, region.lines[at].text);
       changed_before = true;
