@@ -31,6 +31,7 @@ std::vector<Probe> probes(DType dtype) {
       {"stairs-up", "stairs-up", p},
       {"stairs-down", "stairs-down", p},
       {"all-low", "all-low", p},
+      {"long-tail", "long-tail", p},
       {"random window", "normal", with_mask(more_queries, false, 20, 9)},
   };
 }

@@ -5,6 +5,7 @@
 //   stairs-up       the maximum moves from tile to tile: what was summed must be rescaled
 //   stairs-down     the first tile decides, all later ones must vanish
 //   all-low         exp without the row's own maximum is 0
+//   long-tail       weights of e^-14 count, when there are many
 //   random window   both bounds of a window, and rows that see no key
 #pragma once
 

@@ -43,7 +43,7 @@ std::string check(const Variant& variant,
                   const Problem& p,
                   const Tensors& inputs,
                   const Expected& expected) {
-  const OracleCheck outcome = check_against_oracle(p, expected, run(variant, p, inputs));
+  const OracleCheck outcome = check_against_oracle(p, expected, run(variant, p, inputs), variant.stage.leeway);
   return outcome.ok() ? "" : variant.name + ", " + describe(p) + ": " + outcome.failure() + "\n";
 }
 

@@ -41,6 +41,39 @@ bool sees(const Problem& p, Index i, Index j) {
   return true;
 }
 
+/// The weight that may go elsewhere when every score is off by δ: P of the key that has most can't
+/// fall below what the others, each e^2δ times as heavy, leave it.
+double weight_unsure(const Eigen::VectorXd& s, double LSE, double delta) {
+  if (!std::isfinite(LSE)) return 1;
+  Eigen::Index top = 0;
+  s.maxCoeff(&top);
+  double sum = 0;
+  for (Eigen::Index t = 0; t < s.size(); ++t)
+    if (t != top) sum += std::exp(std::min(0.0, s[t] - LSE + 2 * delta));
+  return std::min(1.0, sum);
+}
+
+/// Sums `weights` and weights · V in float32, key by key, and sets what that loses.
+void measure_losses(const Doubles& V,
+                    const std::vector<Index>& keys,
+                    const Eigen::VectorXd& weights,
+                    OracleRow& row) {
+  float l = 0;
+  Eigen::RowVectorXf O = Eigen::RowVectorXf::Zero(V.cols());
+  for (std::size_t t = 0; t < keys.size(); ++t) {
+    const float p = static_cast<float>(weights[static_cast<Eigen::Index>(t)]);
+    l += p;
+    for (Eigen::Index x = 0; x < V.cols(); ++x) O[x] += p * static_cast<float>(V(keys[t], x));
+  }
+  const auto finite = [](double value) { return std::isfinite(value) ? value : 0; };
+  row.LSE_loss = finite(std::abs(std::log(static_cast<double>(l) / row.l)));
+  for (Eigen::Index x = 0; x < V.cols(); ++x) {
+    const std::size_t at = static_cast<std::size_t>(x);
+    const double lost = static_cast<double>(O[x]) / static_cast<double>(l) - row.O[at];
+    row.O_loss = std::max(row.O_loss, finite(std::abs(lost) / row.A[at]));
+  }
+}
+
 OracleRow oracle_row(const Problem& p,
                      const Doubles& K,
                      const Doubles& V,
@@ -67,11 +100,19 @@ OracleRow oracle_row(const Problem& p,
     largest_s = std::max(largest_s, finite_or_0(std::abs(s[t])));
   }
   double m = -std::numeric_limits<double>::infinity();
-  for (Index t = 0; t < row.visible; ++t) m = std::max(m, s[t]);
+  for (Index t = 0; t < row.visible; ++t) {
+    row.rises += s[t] > m;
+    m = std::max(m, s[t]);
+  }
 
   // An infinite element makes its own score infinite, but not the tolerance of the others.
-  row.score_size = std::abs(static_cast<double>(p.scale)) * q.norm() * largest_k;
-  if (!std::isfinite(row.score_size)) row.score_size = largest_s;
+  const double scale = std::abs(static_cast<double>(p.scale));
+  row.dot_size = q.norm() * largest_k;
+  row.score_size = scale * row.dot_size;
+  if (!std::isfinite(row.score_size)) {
+    row.score_size = largest_s;
+    row.dot_size = finite_or_0(largest_s / scale);
+  }
   // libm's exp: Eigen's vectorised one is not 0 for −inf.
   const Eigen::VectorXd weights = s.unaryExpr([m](double score) { return std::exp(score - m); });
   row.l = weights.sum();
@@ -88,10 +129,36 @@ OracleRow oracle_row(const Problem& p,
     for (Index x = 0; x < p.d; ++x) row.max_v = std::max(row.max_v, finite_or_0(std::abs(V(j, x))));
   }
   for (double& value : row.O_rounded) value = rounded(value, p.dtype);
+  row.unsure = weight_unsure(s, row.LSE, score_error(row, p.d));
+  measure_losses(V, keys, weights, row);
   return row;
 }
 
+/// The keys of which V has a NaN or infinite element and which at least one query sees.
+std::vector<Index> nonfinite_keys(const Problem& p, const Doubles& V) {
+  std::vector<Index> keys;
+  for (Index j = 0; j < p.Nkv; ++j) {
+    if (V.row(j).allFinite()) continue;
+    bool seen = false;
+    for (Index i = 0; i < p.Nq && !seen; ++i) seen = sees(p, i, j);
+    if (seen) keys.push_back(j);
+  }
+  return keys;
+}
+
 }  // namespace
+
+void share_losses(std::vector<OracleRow>& rows) {
+  double O = 0, LSE = 0;
+  for (const OracleRow& row : rows) {
+    O = std::max(O, row.O_loss);
+    LSE = std::max(LSE, row.LSE_loss);
+  }
+  for (OracleRow& row : rows) {
+    row.O_loss = O;
+    row.LSE_loss = LSE;
+  }
+}
 
 std::vector<OracleRow> oracle(const Problem& p,
                               const AnyTensor& Q,
@@ -103,6 +170,7 @@ std::vector<OracleRow> oracle(const Problem& p,
   const Index kv = h * p.Hkv / p.Hq;
   const Doubles k = as_doubles(K, b, kv), v = as_doubles(V, b, kv);
   const Eigen::VectorXd k_norms = k.rowwise().norm();
+  const std::vector<Index> nonfinite = nonfinite_keys(p, v);
 
   std::vector<OracleRow> rows(queries.size());
   const Index count = static_cast<Index>(queries.size());
@@ -111,8 +179,16 @@ std::vector<OracleRow> oracle(const Problem& p,
     const Index i = queries[static_cast<std::size_t>(r)];
     Eigen::RowVectorXd q(p.d);
     for (Index x = 0; x < p.d; ++x) q[x] = static_cast<double>(Q.at(b, h, i, x));
-    rows[static_cast<std::size_t>(r)] = oracle_row(p, k, v, k_norms, q, i);
+    OracleRow& row = rows[static_cast<std::size_t>(r)];
+    row = oracle_row(p, k, v, k_norms, q, i);
+    for (const Index j : nonfinite) {
+      if (sees(p, i, j)) continue;
+      row.hidden_nonfinite.resize(static_cast<std::size_t>(p.d));
+      for (Index x = 0; x < p.d; ++x)
+        if (!std::isfinite(v(j, x))) row.hidden_nonfinite[static_cast<std::size_t>(x)] = true;
+    }
   }
+  share_losses(rows);
   return rows;
 }
 

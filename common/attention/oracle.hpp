@@ -2,6 +2,7 @@
 // map with any stage: what it has in common with them is the description of the problem.
 #pragma once
 
+#include <cmath>
 #include <vector>
 
 #include "common/attention/problem.hpp"
@@ -18,8 +19,24 @@ struct OracleRow {
   Index visible = 0;      // keys that the query sees
   double l = 0;           // Σ exp(s − m) over them
   double max_v = 0;       // max |V| over them, infinite elements aside
-  double score_size = 0;  // |scale| · ‖q‖ · max ‖k‖ over them: no finite score is larger
+  double dot_size = 0;    // ‖q‖ · max ‖k‖ over them: no finite q·k is larger
+  double score_size = 0;  // |scale| · dot_size
+  double unsure = 0;      // the weight that rounding the scores could move, at most 1
+  Index rises = 0;        // keys, in order, whose score is larger than all before
+
+  // What float32 sums of the weights and of P V, key by key, lose: |ΔO| / A and |ΔLSE|, the largest
+  // of all rows that were evaluated together.
+  double O_loss = 0, LSE_loss = 0;
+
+  // [d] Is V[:, x] of a key that is hidden from this query, but not from all, NaN or infinite?
+  // Empty: nowhere.
+  std::vector<bool> hidden_nonfinite;
 };
+
+/// How far off float32 scores may be, |δs|, before the roundings that every weight has (numerics.md).
+inline double score_error(const OracleRow& row, Index d) {
+  return 0x1p-21 * std::sqrt(static_cast<double>(d) / 64) * row.score_size;
+}
 
 /// Rows `queries` of head h of batch item b. Q [B, Hq, Nq, d], K and V [B, Hkv, Nkv, d].
 ///
@@ -32,5 +49,8 @@ std::vector<OracleRow> oracle(const Problem& problem,
                               Index b,
                               Index h,
                               const std::vector<Index>& queries);
+
+/// Gives every row the largest O_loss and LSE_loss of all.
+void share_losses(std::vector<OracleRow>& rows);
 
 }  // namespace fa

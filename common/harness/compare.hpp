@@ -22,16 +22,15 @@ struct Comparison {
   Index compared = 0;
   Index wrong = 0;            // beyond tolerance, or NaN or infinite where that isn't right
   Index wrong_nonfinite = 0;  // of those, the NaN and infinite ones
-  Index beyond_range =
-      0;                 // infinite, and allowed to be: the sum before dividing by l passes 3.4e38
-  double max_error = 0;  // over finite elements
-  double max_tolerance = 0;  // at the element with the worst error / tolerance
-  double worst_ratio = 0;    // error / tolerance there; above 1 is wrong
-  Element first_wrong;       // in row-major order
+  Index excused = 0;          // NaN or infinite, which is allowed there (may_be_nonfinite)
+  double max_error = 0;       // over finite elements
+  double max_tolerance = 0;   // at the element with the worst error / tolerance
+  double worst_ratio = 0;     // error / tolerance there; above 1 is wrong
+  Element first_wrong;        // in row-major order
   Element worst;
 
   bool ok() const { return wrong == 0; }
-  void add(const Element& element, bool may_be_infinite = false);
+  void add(const Element& element, bool may_be_nonfinite = false);
 };
 
 /// FlashAttention's rule for 16-bit outputs of at least 1,024 elements: the largest error is at
@@ -77,7 +76,7 @@ Expected expect(const Problem& problem, const Tensors& inputs, std::vector<Index
 OracleCheck check_against_oracle(const Problem& problem,
                                  const Expected& expected,
                                  const Output& output,
-                                 Rounding rounding = {});
+                                 Leeway leeway = {});
 
 /// Compares an output with that of the stage before on the rows of `expected`. Allowed is the sum
 /// of both stages' tolerances against the oracle.
@@ -85,8 +84,8 @@ Comparison check_against_previous(const Problem& problem,
                                   const Expected& expected,
                                   const Output& output,
                                   const Output& previous,
-                                  Rounding rounding = {},
-                                  Rounding previous_rounding = {});
+                                  Leeway leeway = {},
+                                  Leeway previous_leeway = {});
 
 /// "O[b=0 h=3 i=17 x=5]"
 std::string name_of(const Element& element);

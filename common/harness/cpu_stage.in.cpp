@@ -13,6 +13,7 @@ Stage @FA_NAMESPACE@_stage() {
   stage.title = "@FA_TITLE@";
   stage.dtypes = {DType::float32, DType::float16, DType::bfloat16};
   stage.tiled = @FA_TILED@;
+  stage.leeway.whole_tiles = stage.tiled;
   stage.tile_for = []([[maybe_unused]] const Problem& p, [[maybe_unused]] Tile asked) {
     Tile tile;
 #if @FA_TILED@

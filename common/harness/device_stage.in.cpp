@@ -35,6 +35,7 @@ Stage @FA_NAMESPACE@_stage() {
   stage.title = "@FA_TITLE@";
   stage.dtypes = {@FA_DTYPES@};
   stage.on_device = true;
+  stage.leeway.whole_tiles = true;
   stage.tile_for = [](const Problem& p, Tile) { return @FA_NAMESPACE@::default_tile(p.d); };
   stage.run = [](const Job& job) {
     const cuda::Gpu& gpu = cuda::gpu();

@@ -16,6 +16,8 @@ constexpr Index kStep = 64;
 /// What a score rises by from step to step. exp(−120) is 0 in float32: a sum that isn't rescaled,
 /// or a maximum that isn't the running one, shows at once.
 constexpr float kRise = 120;
+/// A weight of exp(−14) = 8e-7 that a sloppy exp would call 0.
+constexpr float kPeak = 14;
 /// Component 0 of every query in the patterns that set scores; large, so that K stays small enough
 /// for float16 on long stairs.
 constexpr float kQueryComponent = 64;
@@ -67,6 +69,7 @@ const std::vector<Pattern>& patterns() {
       {"stairs-up", "scores rise by 120 every 64 keys: the maximum moves in every tile"},
       {"stairs-down", "scores fall by 120 every 64 keys: the first tile decides"},
       {"all-low", "scores near -1000: exp without the row's own maximum is 0"},
+      {"long-tail", "one score 14 above the others, whose weights of e^-14 count together"},
       {"mean", "Q = 0 and V[j] = j + 1: each output is the mean of j + 1 over the visible keys"},
       {"constant", "every element 1"},
   };
@@ -101,6 +104,10 @@ Inputs make_inputs(const Problem& p, const std::string& pattern, std::uint64_t s
     with_scores([&](Index j) { return kRise * static_cast<float>(last_step - j / kStep); });
   } else if (pattern == "all-low") {
     with_scores([&](Index) { return -1000.0f; });
+  } else if (pattern == "long-tail") {
+    // The first key's V is 0: what there is of O comes from the others.
+    with_scores([&](Index j) { return j == 0 ? kPeak : 0; });
+    fill(V, [&](Index j, Index) { return j == 0 ? 0 : 1 + random.normal(); });
   } else if (pattern == "mean") {
     fill(K, normal);
     fill(V, [](Index j, Index) { return static_cast<float>(j + 1); });

@@ -25,7 +25,7 @@ struct Pattern {
   std::string description;
 };
 
-/// normal, uniform, stairs-up, stairs-down, all-low, mean, constant.
+/// normal, uniform, stairs-up, stairs-down, all-low, long-tail, mean, constant.
 const std::vector<Pattern>& patterns();
 
 /// Fills Q, K and V of the problem's shapes and type. Throws Refused for an unknown pattern.

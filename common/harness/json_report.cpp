@@ -33,7 +33,7 @@ Json comparison_json(const Comparison& c) {
   Json json = {{"compared", c.compared},
                {"wrong", c.wrong},
                {"wrong_nonfinite", c.wrong_nonfinite},
-               {"beyond_range", c.beyond_range},
+               {"excused", c.excused},
                {"max_error", number(c.max_error)},
                {"max_error_over_tolerance", number(c.worst_ratio)},
                {"worst", c.compared > 0 ? element_json(c.worst) : Json()}};

@@ -65,6 +65,7 @@ PreviousFacts compare_with(const Stage& stage,
                            const Plan& plan,
                            const Expected& expected,
                            const Output& output,
+                           Leeway own,
                            int repeats) {
   Output its_output(job.problem);
   Job its_job = job;
@@ -77,7 +78,9 @@ PreviousFacts compare_with(const Stage& stage,
       job.problem,
       part ? selected(job.problem, expected, plan.previous.queries) : expected,
       output,
-      its_output);
+      its_output,
+      own,
+      stage.leeway);
   return before;
 }
 
@@ -148,9 +151,10 @@ ExitCode run_and_report(const Options& options,
       run_timed(stage, job, output, fmt::format("stage {}", stage.number), options.repeats, 2);
 
   const Expected expected = expect(p, tensors, plan.oracle.queries);
-  facts.oracle = check_against_oracle(p, expected, output);
+  facts.oracle = check_against_oracle(p, expected, output, stage.leeway);
   if (previous)
-    facts.previous = compare_with(*previous, job, plan, expected, output, options.repeats);
+    facts.previous =
+        compare_with(*previous, job, plan, expected, output, stage.leeway, options.repeats);
   if (file) {
     write_output(*file, facts, output);
     facts.output = options.output;

@@ -10,6 +10,7 @@
 #include "common/attention/cost.hpp"
 #include "common/attention/problem.hpp"
 #include "common/attention/tensor.hpp"
+#include "common/attention/tolerance.hpp"
 
 namespace fa {
 
@@ -54,6 +55,7 @@ struct Stage {
   std::vector<DType> dtypes;
   bool tiled = false;      // takes --br and --bc
   bool on_device = false;  // takes --device: a CUDA stage
+  Leeway leeway;
 
   /// The tile that a job gets: what it asks for, else the stage's default. {0, 0} if not tiled.
   std::function<Tile(const Problem&, Tile)> tile_for;

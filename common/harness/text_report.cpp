@@ -59,8 +59,8 @@ std::string share_text(const Comparison& c, const std::string& allowed) {
                        c.max_tolerance,
                        name_of(c.worst));
   }
-  if (c.beyond_range > 0)
-    text += fmt::format("; {} infinite, which their size allows", count_text(c.beyond_range));
+  if (c.excused > 0)
+    text += fmt::format("; {} NaN or infinite, as the input allows", count_text(c.excused));
   return text;
 }
 

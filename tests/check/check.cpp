@@ -31,6 +31,16 @@ Fixture fixture(DType dtype = DType::float32, bool causal = false) {
   return {p, std::move(inputs), std::move(expected)};
 }
 
+/// One query of one head.
+Problem one_row(Index Nkv, Index d) {
+  Problem p;
+  p.Nq = 1;
+  p.Nkv = Nkv;
+  p.d = d;
+  p.scale = default_scale(d);
+  return p;
+}
+
 void put(const Output& output, Index element, double value) {
   dispatch(output.O().dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -252,6 +262,80 @@ TEST_CASE("One element written beside the output is found, before it and behind 
       CHECK_FALSE(outcome(f, output).ok());
     }
   }
+}
+
+TEST_CASE("Of 65,536 keys, 128 that were left out are missed, in O and in LSE") {
+  Problem p = one_row(65536, 16);
+  const Inputs inputs = make_inputs(p, "normal", 3);
+  const Expected expected = expect(p, inputs.view());
+  p.Nkv -= 128;
+  const std::vector<OracleRow> fewer =
+      oracle(p, inputs.Q.view(), inputs.K.view(), inputs.V.view(), 0, 0, {0});
+  p.Nkv += 128;
+  const Output output(p);
+  for (Index x = 0; x < p.d; ++x) put(output, x, fewer[0].O[static_cast<std::size_t>(x)]);
+  Output right(p);
+  for (Index x = 0; x < p.d; ++x) put(right, x, expected.rows[0].O[static_cast<std::size_t>(x)]);
+  right.LSE()[0] = static_cast<float>(expected.rows[0].LSE);
+  CHECK(check_against_oracle(p, expected, right).ok());
+  CHECK(check_against_oracle(p, expected, output).O.wrong > p.d / 2);
+  right.LSE()[0] = static_cast<float>(fewer[0].LSE);
+  CHECK(check_against_oracle(p, expected, right).LSE.wrong == 1);
+}
+
+TEST_CASE("Huge scores make one key certain, not every answer right") {
+  for (const float scale : {1e5f, 1e20f}) {
+    Problem p = one_row(50, 8);
+    p.scale = scale;
+    const Inputs inputs = make_inputs(p, "normal", 5);
+    const Expected expected = expect(p, inputs.view());
+    Output output(p);
+    for (Index x = 0; x < p.d; ++x) put(output, x, expected.rows[0].O[static_cast<std::size_t>(x)]);
+    output.LSE()[0] = static_cast<float>(expected.rows[0].LSE);
+    CHECK(check_against_oracle(p, expected, output).ok());
+    put(output, 3, expected.rows[0].O[3] + 1e-4);
+    CHECK(check_against_oracle(p, expected, output).O.wrong == 1);
+  }
+}
+
+TEST_CASE("Where scores leave float32, NaN and infinity pass and other numbers don't") {
+  Problem p = one_row(50, 8);
+  p.scale = 3e38f;
+  const Inputs inputs = make_inputs(p, "normal", 5);
+  const Expected expected = expect(p, inputs.view());
+  Output output(p);
+  for (Index x = 0; x < p.d; ++x) put(output, x, NAN);
+  output.LSE()[0] = INFINITY;
+  CHECK(check_against_oracle(p, expected, output).failure() == "");
+  CHECK(check_against_oracle(p, expected, output).O.excused == p.d);
+  put(output, 0, 100);
+  CHECK(check_against_oracle(p, expected, output).O.wrong == 1);
+}
+
+TEST_CASE("NaN in a V that is hidden from this query but not from all: whole tiles may spread it") {
+  Problem p = one_row(6, 4);
+  p.Nq = 6;
+  p.causal = true;
+  const Inputs inputs = make_inputs(p, "normal", 5);
+  static_cast<float*>(inputs.V.view().data)[3 * 4 + 1] = NAN;  // V[3][1], of queries 3, 4, 5
+  const Expected expected = expect(p, inputs.view());
+  Output output(p);
+  for (Index i = 0; i < 6; ++i) {
+    const OracleRow& row = expected.rows[static_cast<std::size_t>(i)];
+    for (Index x = 0; x < 4; ++x) put(output, i * 4 + x, row.O[static_cast<std::size_t>(x)]);
+    output.LSE()[i] = static_cast<float>(row.LSE);
+  }
+  const auto wrong = [&](bool whole_tiles) {
+    return check_against_oracle(p, expected, output, {false, whole_tiles}).O.wrong;
+  };
+  CHECK(wrong(false) == 0);
+  put(output, 2 * 4 + 1, NAN);  // query 2 doesn't see key 3
+  CHECK(wrong(false) == 1);
+  CHECK(wrong(true) == 0);
+  put(output, 2 * 4 + 2, NAN);  // V[3][2] is a number
+  CHECK(wrong(true) == 1);
+  put(output, 3 * 4 + 1, 0.5);  // query 3 sees key 3
+  CHECK(wrong(true) == 2);
 }
 
 TEST_CASE("Against the stage before, the sum of both tolerances is allowed and no more") {

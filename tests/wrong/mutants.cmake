@@ -113,3 +113,9 @@ fa_mutant(tile_forgets_its_row STAGE 3 CAUSE "a tile's mask counts queries from 
   FILE cpu_stage.hpp FIND "p.mask().from_query(task.first)" REPLACE "p.mask()")
 fa_mutant(diagonal_top_left STAGE 3 CAUSE "the diagonal is aligned top-left where Nq and Nkv differ"
   FILE cpu_stage.hpp FIND "p.mask().from_query(task.first)" REPLACE "p.mask().from_query(task.first + p.Nq - p.Nkv)")
+
+# A cheap exp, right where one weight decides.
+fa_mutant(small_weights STAGE 1 CAUSE "weights below e^-13 are taken as 0"
+  FIND "exp_minus(S[i][j], m)" REPLACE "S[i][j] - m < -13 ? 0 : exp_minus(S[i][j], m)")
+fa_mutant(small_weights STAGE 2 CAUSE "weights below e^-13 are taken as 0"
+  FIND "p = exp_minus(s, m)" REPLACE "p = s - m < -13 ? 0 : exp_minus(s, m)")
