@@ -27,6 +27,7 @@ struct Named {
 struct Loaded {
   Named Q, K, V;
   std::optional<bool> causal;  // as the file says
+  std::optional<Window> window;
   std::optional<float> scale;
 };
 
@@ -37,6 +38,17 @@ std::optional<bool> causal_in(const SafetensorsFile& file) {
   if (found->second == "false") return false;
   throw Refused(fmt::format(
       "{}: metadata causal is '{}': must be 'true' or 'false'", file.name, found->second));
+}
+
+std::optional<Window> window_in(const SafetensorsFile& file) {
+  const auto found = file.metadata.find("window");
+  if (found == file.metadata.end()) return std::nullopt;
+  if (const std::optional<Window> window = parse_window(found->second)) return window;
+  throw Refused(fmt::format(
+      "{}: metadata window is '{}': must be 'L,R', two integers from 0 to 2^48, or -1 for "
+      "no bound",
+      file.name,
+      found->second));
 }
 
 std::optional<float> scale_in(const SafetensorsFile& file) {
@@ -56,7 +68,7 @@ Loaded load_safetensors(const Options& options) {
     require(file, name);
     return Named{name, std::move(file.tensors.at(name))};
   };
-  return {take("q"), take("k"), take("v"), causal_in(file), scale_in(file)};
+  return {take("q"), take("k"), take("v"), causal_in(file), window_in(file), scale_in(file)};
 }
 
 Loaded load_npy(const Options& options, std::vector<std::string>& notes) {
@@ -66,7 +78,7 @@ Loaded load_npy(const Options& options, std::vector<std::string>& notes) {
     if (!note.empty()) notes.push_back(note);
     return Named{path, std::move(data)};
   };
-  return {take(options.q), take(options.k), take(options.v), std::nullopt, std::nullopt};
+  return {take(options.q), take(options.k), take(options.v), {}, {}, {}};
 }
 
 /// Converts X to `dtype` where it has another one.
@@ -161,6 +173,10 @@ Inputs load(const Options& options, std::vector<std::string>& notes) {
   p.d = Q.d;
   p.dtype = Q.dtype;
   p.causal = loaded.causal.value_or(false);
+  if (loaded.window) {
+    p.window_left = loaded.window->left;
+    p.window_right = loaded.window->right;
+  }
   p.scale = loaded.scale.value_or(default_scale(p.d));
   apply_mask(options, p);
   try {

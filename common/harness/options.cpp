@@ -65,6 +65,7 @@ class Parser {
   }
 
   Options parse(int argc, const char* const* argv) {
+    refuse_flags_with_values(argc, argv);
     try {
       app_.parse(argc, argv);
     } catch (const CLI::CallForHelp&) {
@@ -150,6 +151,18 @@ class Parser {
     throw Refused(flag + (option->count() > 1 ? " is given more than once" : " needs a value"));
   }
 
+  /// CLI11 would take "--json=7" for yes, and "--json=x" for an error of its own words.
+  void refuse_flags_with_values(int argc, const char* const* argv) const {
+    for (int a = 1; a < argc; ++a) {
+      const std::string argument = argv[a];
+      const std::size_t equals = argument.find('=');
+      if (equals == std::string::npos) continue;
+      const CLI::Option* option = app_.get_option_no_throw(argument.substr(0, equals));
+      if (option != nullptr && option->get_expected_min() == 0)
+        throw Refused(argument + ": the flag takes no value");
+    }
+  }
+
   [[noreturn]] void refuse_extra(const std::string& argument) const {
     const std::string flag = argument.substr(0, argument.find('='));
     if (flag.size() < 2 || flag[0] != '-')
@@ -221,6 +234,9 @@ class Parser {
   void read_input() {
     Options& o = options_;
     o.input = file_name("--input");
+    if (std::filesystem::path(o.input).extension() == ".npy")
+      throw Refused(typed("--input") +
+                    ": a .npy file holds one array: --q, --k and --v take three");
     o.q = file_name("--q");
     o.k = file_name("--k");
     o.v = file_name("--v");
@@ -263,12 +279,7 @@ class Parser {
   }
 
   static Window window(const std::string& value) {
-    const std::size_t comma = value.find(',');
-    if (comma != std::string::npos) {
-      const auto left = parse_integer(value.substr(0, comma), -1, kMaxSize);
-      const auto right = parse_integer(value.substr(comma + 1), -1, kMaxSize);
-      if (left && right) return {*left, *right};
-    }
+    if (const std::optional<Window> window = parse_window(value)) return *window;
     throw Refused(fmt::format(
         "--window {}: must be L,R, two integers from 0 to 2^48, or -1 for no bound", value));
   }
@@ -306,6 +317,15 @@ class Parser {
 };
 
 }  // namespace
+
+std::optional<Window> parse_window(const std::string& text) {
+  const std::size_t comma = text.find(',');
+  if (comma == std::string::npos) return std::nullopt;
+  const auto left = parse_integer(text.substr(0, comma), -1, kMaxSize);
+  const auto right = parse_integer(text.substr(comma + 1), -1, kMaxSize);
+  if (!left || !right) return std::nullopt;
+  return Window{*left, *right};
+}
 
 Options parse_options(int argc, const char* const* argv, const Stage& stage) {
   return Parser(stage).parse(argc, argv);

@@ -14,6 +14,9 @@ struct Window {
   Index right = -1;
 };
 
+/// "L,R", two integers from −1 (no bound) to 2^48; nothing when it is something else.
+std::optional<Window> parse_window(const std::string& text);
+
 /// What the user asked for. Fields that stay empty were not given.
 struct Options {
   // Q, K and V: from files …

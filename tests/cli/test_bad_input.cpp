@@ -57,6 +57,8 @@ TEST_CASE("integers are refused with flag, value and range", "[cli]") {
   for (const char* flag : {"-B", "-H", "-d", "--threads", "--repeats"})
     require_refused(kStage1, {flag, "0"}, {std::string(flag) + " 0", "from 1 to"});
   require_refused(kStage1, {"-N"}, {"-N needs a value"});
+  for (const char* flag : {"--json=x", "--causal=7", "--list-patterns=a"})
+    require_refused(kStage1, {flag}, {flag, "takes no value"});
   require_refused(kStage1, {"-N", ""}, {"-N ''"});
   require_refused(kStage1, {"-N", "1", "-N", "2"}, {"-N is given more than once"});
 }

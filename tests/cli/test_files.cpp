@@ -73,6 +73,19 @@ TEST_CASE("a file's shapes, type, mask and scale become the problem", "[cli]") {
   CHECK(problem.at("scale") == 0.25);
 }
 
+TEST_CASE("a window in the file's metadata holds, unless the command line has one", "[cli]") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "layer.safetensors";
+  write(file, small_inputs(), {{"window", "5,-1"}});
+  CHECK(facts({"--input", file}).at("problem").at("window") == nlohmann::json({5, -1}));
+  CHECK(facts({"--input", file, "--window", "-1,2"}).at("problem").at("window") ==
+        nlohmann::json({-1, 2}));
+  for (const char* window : {"5", "", "-2,0", "1;2"}) {
+    write(file, small_inputs(), {{"window", window}});
+    has(refusal({"--input", file}), std::string("metadata window is '") + window + "'");
+  }
+}
+
 TEST_CASE("the command line wins over the file", "[cli]") {
   const TemporaryFolder folder;
   const std::string file = folder / "layer.safetensors";
@@ -121,6 +134,7 @@ TEST_CASE("q, k and v from .npy", "[cli]") {
   CHECK(problem.at("Nkv") == 30);
   has(refusal({"--q", folder / "q.npy", "--k", folder / "k.npy", "--v", folder / "w.npy"}),
       "w.npy");
+  has(refusal({"--input", folder / "q.npy"}), "--q, --k and --v");
   // Q has 4 heads of 20, K 2 of 30: as V it doesn't go with K.
   const std::string swapped =
       refusal({"--q", folder / "k.npy", "--k", folder / "q.npy", "--v", folder / "v.npy"});
