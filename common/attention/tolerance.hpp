@@ -59,7 +59,7 @@ inline double tolerance_O(const OracleRow& row, Index x, Index d, DType dtype, L
     const double u = roundoff_of(dtype);
     allowed += u * std::abs(row.O[at]);
     // Weights below the type's normal range lose up to half its smallest number each.
-    if (leeway.P_in_16_bits)
+    if (leeway.P_in_16_bits && row.visible > 0)
       allowed += 2 * u * A + n * detail::underflow(dtype) / row.l * row.max_v;
   }
   return allowed;
