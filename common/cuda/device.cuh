@@ -8,6 +8,7 @@
 //               Shared<T> SharedTile<T, cols> shared_memory()     pointers and tiles, shared memory
 //               load_vector store_vector                          several elements in one access
 //               ldmatrix_x2 ldmatrix_x4 … _trans mma_m16n8k16     tensor cores
+//               pair round_pair                                   two 16-bit elements in a register
 //               cp_async_16 cp_async_commit cp_async_wait         asynchronous copies
 //               launch<kernel>(grid, block, shared_bytes, …)      global("Q", Q) names one of these
 #pragma once
@@ -27,8 +28,15 @@ namespace fa::FA_TARGET {
 /// exp(a − b), and 0 where a is −inf, whatever b is: common/attention/exp_minus.hpp, for kernels.
 __device__ inline float exp_minus(float a, float b) { return a == -INFINITY ? 0.0f : expf(a - b); }
 
+/// Two elements in one register, the first in its low half.
+template <class T>
+__device__ inline std::uint32_t pair(T low, T high) {
+  return low.bits | static_cast<std::uint32_t>(high.bits) << 16;
+}
+
 }  // namespace fa::FA_TARGET
 
 namespace fa {
 using FA_TARGET::exp_minus;
+using FA_TARGET::pair;
 }

@@ -3,6 +3,8 @@
 // Memory is plain pointers: names and sizes that the emulator wants are taken and forgotten.
 #pragma once
 
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -112,6 +114,43 @@ __device__ void ldmatrix_x4_trans(std::uint32_t (&r)[4], const T* row) {
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"(shared_address(row))
                : "memory");
+}
+
+/// Two operands of two matrices each.
+template <class T>
+__device__ void ldmatrix_x4(std::uint32_t (&r)[2], std::uint32_t (&s)[2], const T* row) {
+  std::uint32_t four[4];
+  ldmatrix_x4(four, row);
+  r[0] = four[0], r[1] = four[1], s[0] = four[2], s[1] = four[3];
+}
+
+/// Two operands of two matrices each.
+template <class T>
+__device__ void ldmatrix_x4_trans(std::uint32_t (&r)[2], std::uint32_t (&s)[2], const T* row) {
+  std::uint32_t four[4];
+  ldmatrix_x4_trans(four, row);
+  r[0] = four[0], r[1] = four[1], s[0] = four[2], s[1] = four[3];
+}
+
+/// 2^x in one instruction: off by 2^-22 of it at most, and 0 below 2^-126.
+__device__ inline float exp2_approx(float x) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
+/// Two numbers rounded to T in one register, the first in its low half.
+template <class T>
+__device__ std::uint32_t round_pair(float low, float high);
+template <>
+__device__ inline std::uint32_t round_pair<float16>(float low, float high) {
+  const __half2 both = __floats2half2_rn(low, high);
+  return *reinterpret_cast<const std::uint32_t*>(&both);
+}
+template <>
+__device__ inline std::uint32_t round_pair<bfloat16>(float low, float high) {
+  const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
+  return *reinterpret_cast<const std::uint32_t*>(&both);
 }
 
 /// D[16, 8] = A[16, 16] B[16, 8] + C, T float16 or bfloat16, accumulated in float32.
@@ -236,6 +275,7 @@ namespace fa {
 using gpu::cp_async_16;
 using gpu::cp_async_commit;
 using gpu::cp_async_wait;
+using gpu::exp2_approx;
 using gpu::Global;
 using gpu::global;
 using gpu::GlobalMatrix;
@@ -248,6 +288,7 @@ using gpu::ldmatrix_x4;
 using gpu::ldmatrix_x4_trans;
 using gpu::load_vector;
 using gpu::mma_m16n8k16;
+using gpu::round_pair;
 using gpu::Shared;
 using gpu::shared_memory;
 using gpu::SharedMemory;

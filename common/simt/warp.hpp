@@ -155,6 +155,28 @@ void ldmatrix_x4_trans(std::uint32_t (&r)[4], Shared<T> row, FA_SIMT_HERE) {
   meet({"ldmatrix.x4.trans", &impl::load_matrices<4, true>, kAllLanes, site_of(file, line), &mine});
 }
 
+/// Two operands of two matrices each.
+template <class T>
+void ldmatrix_x4(std::uint32_t (&r)[2], std::uint32_t (&s)[2], Shared<T> row, FA_SIMT_HERE) {
+  std::uint32_t four[4];
+  ldmatrix_x4(four, row, file, line);
+  r[0] = four[0], r[1] = four[1], s[0] = four[2], s[1] = four[3];
+}
+
+/// Two operands of two matrices each.
+template <class T>
+void ldmatrix_x4_trans(std::uint32_t (&r)[2], std::uint32_t (&s)[2], Shared<T> row, FA_SIMT_HERE) {
+  std::uint32_t four[4];
+  ldmatrix_x4_trans(four, row, file, line);
+  r[0] = four[0], r[1] = four[1], s[0] = four[2], s[1] = four[3];
+}
+
+/// Two numbers rounded to T in one register, the first in its low half.
+template <class T>
+std::uint32_t round_pair(float low, float high) {
+  return T(low).bits | static_cast<std::uint32_t>(T(high).bits) << 16;
+}
+
 /// mma.sync.aligned.m16n8k16.row.col.f32.T.T.f32 (PTX ISA, "Matrix Fragments for mma.m16n8k16"):
 /// D[16, 8] = A[16, 16] B[16, 8] + C. With g = lane / 4 and t = lane mod 4, the low half first:
 ///   a0 A[g][2t, 2t+1]   a1 A[g+8][2t, …]   a2 A[g][2t+8, …]   a3 A[g+8][2t+8, …]
@@ -193,6 +215,7 @@ void cp_async_wait() {
 // Arithmetic that is counted, or that nvcc must not fuse.
 inline float counted_exp(float x) { return ++hot.exponentials, std::exp(x); }
 inline float counted_exp2(float x) { return ++hot.exponentials, std::exp2(x); }
+inline float exp2_approx(float x) { return x < -126 ? 0 : counted_exp2(x); }
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __fadd_rn(float a, float b) { return a + b; }
 inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }

@@ -1,0 +1,163 @@
+// Step 1: both products on tensor cores. A warp has 16 queries; S and O lie in its registers in the
+// order that mma wants, and P is there already what the second product takes as its A.
+//
+// Costs: as stage 4, in 16 bits; 4·Nq·Nkv·d FLOP in mma.m16n8k16, 4,096 each.
+// Look first at which elements a thread has (below), then at how P gets from S to O.
+#pragma once
+
+#include "common/cuda/device.cuh"
+
+namespace stage5::step1 {
+inline namespace FA_TARGET {
+
+using namespace fa;
+
+constexpr int kRows = 16, kWarps = 4, kThreads = 32 * kWarps;
+constexpr int Br = kRows * kWarps, Bc = 64;
+
+template <int D>
+constexpr std::size_t kSharedBytes = 2 * D*(Br + 2 * Bc);
+
+/// Rows [first, last) of M, neighbouring threads taking neighbouring columns. Rows and columns that
+/// M doesn't have are 0: what lies there may be NaN, and 0 · NaN is NaN.
+template <int rows, int D, class T>
+__device__ void load_tile(SharedTile<T, D> tile,
+                          const GlobalMatrix<const T>& M,
+                          Index first,
+                          Index last) {
+#pragma unroll 4  // so that several loads are under way at a time
+  for (int e = threadIdx.x; e < rows * D; e += kThreads) {
+    const int i = e / D, x = e % D;
+    tile[i][x] = first + i < last && x < M.cols ? M[first + i][x] : T(0.0f);
+  }
+}
+
+/// Grid: one block a tile of queries, Nq/Br · Hq · B in x alone (y and z end at 65,535).
+/// Block: 4 warps. Shared memory: Q, K and V [64, D] in T: 24, 48 KiB for D = 64, 128.
+template <class T, int D>
+__global__ void __launch_bounds__(kThreads)
+    attention_kernel(GlobalTensor<const T> Q,  // [B, Hq, Nq, d]
+                     GlobalTensor<const T> K,  // [B, Hkv, Nkv, d]
+                     GlobalTensor<const T> V,  // [B, Hkv, Nkv, d]
+                     GlobalTensor<T> O,        // [B, Hq, Nq, d]
+                     Global<float> LSE,        // [B, Hq, Nq]
+                     float scale,              // usually 1/√d
+                     Mask mask) {              // which keys each query sees
+  SharedMemory memory = shared_memory();
+  const SharedTile<T, D> sQ = memory.tile<T, D>("sQ", Br);
+  const SharedTile<T, D> sK = memory.tile<T, D>("sK", Bc);
+  const SharedTile<T, D> sV = memory.tile<T, D>("sV", Bc);
+
+  // The block's: queries [i0, i1) of head h, batch item b; the last, which see most keys, first.
+  const Index tiles = (Q.N + Br - 1) / Br;
+  const Index h = blockIdx.x / tiles % Q.H, b = blockIdx.x / tiles / Q.H;
+  const Index i0 = (tiles - 1 - blockIdx.x % tiles) * Br, i1 = min(i0 + Br, Q.N);
+  const GlobalMatrix<const T> gK = K.head(b, h / (Q.H / K.H)), gV = V.head(b, h / (Q.H / K.H));
+  // The thread's, in each piece of 16 queries by 8 keys (or columns) that an mma gives its warp:
+  // rows g and g + 8, keys 2t and 2t + 1 of both.
+  const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+  const int row = warp * kRows + g;
+
+  //# region load_q
+  load_tile<Br, D>(sQ, Q.head(b, h), i0, i1);
+  //# endregion
+  float m_rows[2] = {-INFINITY, -INFINITY}, l_rows[2] = {}, o_tile[D / 8][4] = {};
+  const KeyRange keys = mask.keys(i0, i1), keys_of_all = mask.keys_of_all(i0, i1);
+  for (Index j0 = keys.first; j0 < keys.last; j0 += Bc) {
+    const Index j1 = min(j0 + Bc, keys.last);
+    //# region load_kv
+    __syncthreads();  // nobody needs the tiles before any more
+    load_tile<Bc, D>(sK, gK, j0, j1);
+    load_tile<Bc, D>(sV, gV, j0, j1);
+    __syncthreads();  // everybody's part is there
+    //# endregion
+    //# region scores  S = Q Kᵀ
+    float s_tile[Bc / 8][4] = {};
+#pragma unroll
+    for (int x = 0; x < D; x += 16) {
+      const int y = x + 2 * t;
+      const std::uint32_t q[4] = {load_vector<std::uint32_t>(sQ[row] + y),
+                                  load_vector<std::uint32_t>(sQ[row + 8] + y),
+                                  load_vector<std::uint32_t>(sQ[row] + y + 8),
+                                  load_vector<std::uint32_t>(sQ[row + 8] + y + 8)};
+#pragma unroll
+      for (int n = 0; n < Bc / 8; ++n) {
+        const std::uint32_t k[2] = {load_vector<std::uint32_t>(sK[8 * n + g] + y),
+                                    load_vector<std::uint32_t>(sK[8 * n + g] + y + 8)};
+        mma_m16n8k16<T>(s_tile[n], q, k, s_tile[n]);
+      }
+    }
+    //# endregion
+    const bool all_visible = keys_of_all.first <= j0 && j0 + Bc <= keys_of_all.last;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {  // rows g and g + 8
+      float& m = m_rows[r];
+      float& l = l_rows[r];
+      const int i = row + 8 * r, e = 2 * r;  // its elements in a piece: e and e + 1
+      // Not to be fused with the subtraction of m below: s − m of the largest score must be 0.
+      for (int n = 0; n < Bc / 8; ++n)
+        for (int c = 0; c < 2; ++c) s_tile[n][e + c] = __fmul_rn(s_tile[n][e + c], scale);
+      //# region mask  of row i, only the keys that query i sees; the others have P = 0
+      for (int n = 0; n < Bc / 8 && !all_visible; ++n)
+        for (int c = 0; c < 2; ++c)
+          if (!mask.visible(i0 + i, j0 + 8 * n + 2 * t + c)) s_tile[n][e + c] = -INFINITY;
+      //# endregion
+      //# region rowmax  m = max(m, max s), of 4 neighbouring threads that share the row
+      const float m_old = m;
+      for (int n = 0; n < Bc / 8; ++n) m = max(m, max(s_tile[n][e], s_tile[n][e + 1]));
+      for (int other = 1; other < 4; other *= 2) m = max(m, __shfl_xor_sync(kAllLanes, m, other));
+      //# endregion
+      //# region rescale  what was summed under m_old is brought under m
+      const float alpha = exp_minus(m_old, m);
+      l *= alpha;
+      for (int n = 0; n < D / 8; ++n) o_tile[n][e] *= alpha, o_tile[n][e + 1] *= alpha;
+      //# endregion
+      //# region exp  p = exp(s − m), in place
+      for (int n = 0; n < Bc / 8; ++n)
+        for (int c = 0; c < 2; ++c) s_tile[n][e + c] = exp_minus(s_tile[n][e + c], m);
+      //# endregion
+      //# region rowsum  l = l + Σ p, of this thread's keys: the 4 sums meet at the end
+      for (int n = 0; n < Bc / 8; ++n) l += s_tile[n][e] + s_tile[n][e + 1];
+      //# endregion
+    }
+    //# region pv  O = O + P V
+#pragma unroll
+    for (int j = 0; j < Bc; j += 16) {
+      // What the scores' product left in this thread is what this product takes from it.
+      float(*p_j)[4] = &s_tile[j / 8];
+      const std::uint32_t p[4] = {round_pair<T>(p_j[0][0], p_j[0][1]),
+                                  round_pair<T>(p_j[0][2], p_j[0][3]),
+                                  round_pair<T>(p_j[1][0], p_j[1][1]),
+                                  round_pair<T>(p_j[1][2], p_j[1][3])};
+#pragma unroll
+      for (int n = 0; n < D / 8; ++n) {
+        const int k = j + 2 * t, y = 8 * n + g;
+        const std::uint32_t v[2] = {pair<T>(sV[k][y], sV[k + 1][y]),
+                                    pair<T>(sV[k + 8][y], sV[k + 9][y])};
+        mma_m16n8k16<T>(o_tile[n], p, v, o_tile[n]);
+      }
+    }
+    //# endregion
+  }
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const Index i = i0 + row + 8 * r;
+    const int e = 2 * r;
+    float m = m_rows[r], l = l_rows[r];
+    for (int other = 1; other < 4; other *= 2) l += __shfl_xor_sync(kAllLanes, l, other);
+    if (i >= i1) continue;
+    //# region finish  O = o / l, LSE = m + log l; a query that sees no key has O = 0
+    const float divisor = mask.keys(i).empty() ? 1 : l;
+    for (int n = 0; n < D / 8; ++n) o_tile[n][e] /= divisor, o_tile[n][e + 1] /= divisor;
+    if (t == 0) LSE[(b * Q.H + h) * Q.N + i] = m + logf(l);
+    //# endregion
+    //# region store
+    for (int n = 0; n < D / 8; ++n)
+      for (int c = 0; c < 2; ++c)
+        if (8 * n + 2 * t + c < O.d) O.head(b, h)[i][8 * n + 2 * t + c] = T(o_tile[n][e + c]);
+    //# endregion
+  }
+}
+
+}  // namespace FA_TARGET
+}  // namespace stage5::step1
