@@ -75,11 +75,17 @@ __global__ void __launch_bounds__(kThreads)
   const int lane = threadIdx.x % 32, below = lane % 16, beside = lane / 16 * 8;
   const int k_below = lane % 8 + beside, k_beside = lane % 16 / 8 * 8;
 
-  // A negative scale turns the scores around; one of 0 stays so much above it that −inf · c is −inf.
-  const float c = max(fabsf(scale) * 1.44269504f, 1e-37f), sign = scale < 0 ? -1 : 1;
+  // A scale of 0 becomes one so small that scores don't count, but large enough for −inf · c = −inf.
+  const float c = max(fabsf(scale) * 1.44269504f, 1e-37f);
 
   //# region load_q
   load_tile<Br, D>(sQ, Q.head(b, h), i0, i1);
+  if (scale < 0) {  // then −Q has the scores that c wants
+    cp_async_wait<0>();
+    __syncthreads();
+    for (int e = 2 * threadIdx.x; e < Br * D; e += 2 * kThreads)
+      store_vector(sQ[e / D] + e % D, load_vector<std::uint32_t>(sQ[e / D] + e % D) ^ 0x80008000);
+  }
   //# endregion
   float m_rows[4], l_rows[4] = {}, o_tile[2][D / 8][4] = {};
   for (float& m : m_rows) m = -INFINITY;
@@ -124,8 +130,6 @@ __global__ void __launch_bounds__(kThreads)
       float& m = m_rows[r];
       float& l = l_rows[r];
       const int i = row + 8 * r, e = r % 2 * 2;  // its elements in a piece: e and e + 1
-      if (sign < 0)
-        for (int n = 0; n < Bc / 8; ++n) s_i[n][e] *= sign, s_i[n][e + 1] *= sign;
       //# region mask  of row i, only the keys that query i sees; the others have P = 0
       for (int n = 0; n < Bc / 8 && !all_visible; ++n)
         for (int y = 0; y < 2; ++y)

@@ -77,33 +77,39 @@ __global__ void __launch_bounds__(kThreads)
   const int lane = threadIdx.x % 32, below = lane % 16, beside = lane / 16 * 8;
   const int k_below = lane % 8 + beside, k_beside = lane % 16 / 8 * 8;
 
-  // A negative scale turns the scores around; one of 0 stays so much above it that −inf · c is −inf.
-  const float c = max(fabsf(scale) * 1.44269504f, 1e-37f), sign = scale < 0 ? -1 : 1;
+  // A scale of 0 becomes one so small that scores don't count, but large enough for −inf · c = −inf.
+  const float c = max(fabsf(scale) * 1.44269504f, 1e-37f);
 
   //# region load_q
   load_tile<Br, D>(sQ, Q.head(b, h), i0, i1);
+  if (scale < 0) {  // then −Q has the scores that c wants
+    cp_async_wait<0>();
+    __syncthreads();
+    for (int e = 2 * threadIdx.x; e < Br * D; e += 2 * kThreads)
+      store_vector(sQ[e / D] + e % D, load_vector<std::uint32_t>(sQ[e / D] + e % D) ^ 0x80008000);
+  }
   //# endregion
   float m_rows[4], l_tile[2][4] = {}, o_tile[2][D / 8][4] = {};
   for (float& m : m_rows) m = -INFINITY;
-  const KeyRange keys = mask.keys(i0, i1), keys_of_all = mask.keys_of_all(i0, i1);
-  const Index w0 = min(i0 + warp * kRows, i1 - 1);  // the warp's first query
-  const KeyRange of_warp = mask.keys(w0, min(w0 + kRows, i1));
+  const KeyRange keys = mask.keys(i0, i1);
+  const BlockMask seen = mask.block(i0, i1);
   if (!keys.empty()) {
     load_tile<Bc, D>(sK_both, gK, keys.first, keys.last);
     load_tile<Bc, D>(sV_both, gV, keys.first, keys.last);
   }
   int buffer = 0;
-  for (Index j0 = keys.first; j0 < keys.last; j0 += Bc, buffer ^= 1) {
+  for (int j0 = 0; j0 < seen.count; j0 += Bc, buffer ^= 1) {  // counted from keys.first
     const SharedTile<T, D> sK = sK_both + buffer * Bc, sV = sV_both + buffer * Bc;
     //# region load_kv
     cp_async_wait<0>();
     __syncthreads();  // everybody's part is there, and nobody needs the tile before any more
-    if (const Index next = j0 + Bc; next < keys.last) {
+    if (const Index next = keys.first + j0 + Bc; next < keys.last) {
       load_tile<Bc, D>(sK_both + (buffer ^ 1) * Bc, gK, next, keys.last);
       load_tile<Bc, D>(sV_both + (buffer ^ 1) * Bc, gV, next, keys.last);
     }
     //# endregion
-    if (of_warp.last <= j0 || j0 + Bc <= of_warp.first) continue;
+    if (const int w0 = warp * kRows; seen.last(w0 + kRows - 1) <= j0 || j0 + Bc <= seen.first(w0))
+      continue;
     //# region scores  S = Q Kᵀ
     float s_tile[2][Bc / 8][4] = {};
 #pragma unroll
@@ -123,18 +129,14 @@ __global__ void __launch_bounds__(kThreads)
     //# endregion
     float m_tile[4];
     bool grew = false;
-    const bool all_visible = keys_of_all.first <= j0 && j0 + Bc <= keys_of_all.last;
+    const bool all_visible = seen.first(Br - 1) <= j0 && j0 + Bc <= seen.last(0);
 #pragma unroll
     for (int r = 0; r < 4; ++r) {  // rows g, g + 8, g + 16, g + 24
       float(&s_i)[Bc / 8][4] = s_tile[r / 2];
       const int i = row + 8 * r, e = r % 2 * 2;  // its elements in a piece: e and e + 1
-      if (sign < 0)
-        for (int n = 0; n < Bc / 8; ++n) s_i[n][e] *= sign, s_i[n][e + 1] *= sign;
       //# region mask  of row i, only the keys that query i sees; the others have P = 0
       if (!all_visible) {
-        const KeyRange seen = intersection(mask.keys(i0 + i), {j0, j0 + Bc});
-        const int first = static_cast<int>(seen.first - j0),
-                  last = static_cast<int>(seen.last - j0);
+        const int first = seen.first(i) - j0, last = seen.last(i) - j0;
         for (int n = 0; n < Bc / 8; ++n)
           for (int y = 0; y < 2; ++y)
             if (const int j = 8 * n + 2 * t + y; j < first || j >= last) s_i[n][e + y] = -INFINITY;
@@ -163,12 +165,15 @@ __global__ void __launch_bounds__(kThreads)
         //# endregion
       }
     }
-    float mc_rows[4];
-#pragma unroll
+    float mc_rows[4], largest_mc = 0;
     for (int r = 0; r < 4; ++r) {
-      const float m = m_rows[r];
-      mc_rows[r] = m == -INFINITY ? 0 : m * c;
-      if (fabsf(mc_rows[r]) > kHuge) {  // then 2^(c (s − m)), where 2^(c s − c m) could be anything
+      mc_rows[r] = m_rows[r] == -INFINITY ? 0 : m_rows[r] * c;
+      largest_mc = max(largest_mc, fabsf(mc_rows[r]));
+    }
+    if (largest_mc > kHuge) {  // then 2^(c (s − m)), where 2^(c s − c m) could be anything
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
+        const float m = m_rows[r] == -INFINITY ? 0 : m_rows[r];
         for (float(&s)[4] : s_tile[r / 2]) s[r % 2 * 2] -= m, s[r % 2 * 2 + 1] -= m;
         mc_rows[r] = 0;
       }

@@ -49,6 +49,24 @@ FA_HOST_DEVICE inline KeyRange intersection(KeyRange a, KeyRange b) {
   return {first, detail::clamp(a.last, first, b.last)};
 }
 
+/// A mask for one block of queries, in 32 bits: keys are counted from the first that the block sees,
+/// queries from its first.
+struct BlockMask {
+  int count = 0;     // keys from there to the last that the block sees
+  int diagonal = 0;  // where its query 0 stands
+  int left = 0;      // keys before the diagonal that are visible, 2^30 for all
+  int right = 0;     // keys behind it, likewise
+
+  FA_HOST_DEVICE int first(int i) const {
+    const int first = diagonal + i - left;
+    return first < 0 ? 0 : first;
+  }
+  FA_HOST_DEVICE int last(int i) const {
+    const int last = diagonal + i + right + 1;
+    return last < count ? last : count;
+  }
+};
+
 struct Mask {
   Index Nkv = 0;
   Index diagonal = 0;  // query 0 stands at this key; Nkv − Nq for a whole head
@@ -76,6 +94,17 @@ struct Mask {
   /// where the first of them ends.
   FA_HOST_DEVICE KeyRange keys_of_all(Index i0, Index i1) const {
     return {keys(i1 - 1).first, keys(i0).last};
+  }
+
+  /// The mask for the queries [i0, i1), of a head that has less than 2^29 queries and keys.
+  FA_HOST_DEVICE BlockMask block(Index i0, Index i1) const {
+    constexpr Index kFar = Index{1} << 30;
+    const KeyRange seen = keys(i0, i1);
+    const Index reach = causal ? 0 : right;
+    return {static_cast<int>(seen.last - seen.first),
+            static_cast<int>(i0 + diagonal - seen.first),
+            static_cast<int>(left < 0 || left > kFar ? kFar : left),
+            static_cast<int>(reach < 0 || reach > kFar ? kFar : reach)};
   }
 
   FA_HOST_DEVICE bool visible(Index i, Index j) const { return keys(i).contains(j); }
