@@ -107,7 +107,7 @@ def measure(contenders, shape, rounds):
     results = {}
     for name, work in works.items():
         work()  # warm up, and libraries allocate their work space
-        row[f"{name}_bytes"] = extra_bytes(work, q.numel() * 2)
+        row[f"{name}_memory"] = extra_bytes(work, q.numel() * 2)
         results[name] = work().float()
     differences = [float((results["stage4"] - results[name]).abs().max()) for name in results]
     del results
@@ -124,10 +124,10 @@ def measure(contenders, shape, rounds):
     pairs = N * (N + 1) // 2 if causal else N * N
     flop = 4 * d * B * H * pairs
     for name in contenders:
-        row[f"{name}_seconds"] = statistics.median(times[name])
-        row[f"{name}_tflops"] = flop / row[f"{name}_seconds"] / 1e12
-    for name in ("math", "flash"):
-        row[f"{name}_ratio"] = statistics.median(
+        row[f"{name}_time"] = statistics.median(times[name])
+        row[f"{name}_tflops"] = flop / row[f"{name}_time"] / 1e12
+    for name in ("unfused", "flash"):
+        row[f"speed_to_{name}"] = statistics.median(
             its / ours for ours, its in zip(times["stage4"], times[name]))
     product = [2 * PRODUCT**3 / seconds / 1e12 for seconds in times["product"]]
     row["product_tflops"] = statistics.median(product)
@@ -148,7 +148,7 @@ def main():
     torch.manual_seed(1)
     torch.backends.cuda.matmul.allow_tf32 = False
     properties = torch.cuda.get_device_properties(0)
-    contenders = {"stage4": load_stage4(args.build), "math": pytorch(SDPBackend.MATH),
+    contenders = {"stage4": load_stage4(args.build), "unfused": pytorch(SDPBackend.MATH),
                   "flash": pytorch(SDPBackend.FLASH_ATTENTION)}
     gpu = f"{properties.name} (cc {properties.major}.{properties.minor})"
     clock = nvidia_smi("clocks.max.sm")
@@ -169,10 +169,10 @@ def main():
         rows.append(row)
         names = list(contenders)
         print(f"{row['shape'] + (' causal' if row['causal'] else ''):<26} |"
-              + "".join(f" {row[f'{name}_seconds'] * 1e3:>9.3f}" for name in names) + "    |"
+              + "".join(f" {row[f'{name}_time'] * 1e3:>9.3f}" for name in names) + "    |"
               + "".join(f" {row[f'{name}_tflops']:>7.1f}" for name in names)
               + f" {row['product_tflops']:>7.1f}         |"
-              + "".join(f" {row[f'{name}_bytes'] / 1e6:>8.1f}" for name in names), flush=True)
+              + "".join(f" {row[f'{name}_memory'] / 1e6:>8.1f}" for name in names), flush=True)
     if not rows:
         stop("nothing could be measured")
     if args.json:
