@@ -73,7 +73,8 @@ TEST_CASE("the text has a line for each fact and ends with the verdict", "[cli]"
 }
 
 TEST_CASE("a run in the emulator says whose time it is, and compares it with nothing", "[cli]") {
-  const std::vector<std::string> shape = {"-N", "70", "-d", "16", "--device", "simt"};
+  const std::vector<std::string> shape = {
+      "-N", "70", "-d", "16", "--device", "simt", "--repeats", "1"};
   const Ended text = run(kStage4, shape);
   INFO(text.out);
   CHECK(text.exit_code == 0);
