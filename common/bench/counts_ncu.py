@@ -22,7 +22,8 @@ PROGRAM = "stage4_simple_cuda"
 SHAPES = [
     ("N 256, H 4, d 64, float32", "-N 256 -H 4 -d 64 --dtype float32"),
     ("N 1021, H 2, d 64, causal, float16", "-N 1021 -H 2 -d 64 --causal --dtype float16"),
-    ("200 queries, 300 keys, H 2, d 128, float32", "-N 200 --kv-len 300 -H 2 -d 128 --dtype float32"),
+    ("200 queries, 300 keys, H 2, d 128, float32",
+     "-N 200 --kv-len 300 -H 2 -d 128 --dtype float32"),
 ]
 # The emulator's name of a count, and ncu's.
 COUNTS = {

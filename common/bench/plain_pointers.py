@@ -44,7 +44,8 @@ SUBSTITUTIONS = [
     ("x < M.cols ? M[first + i][x]", "x < M_cols ? (M + (first + i) * M_row_stride)[x]"),
     ("sQ, Q.head(b, h), i0, i1",
      "sQ, Q.data + b * Q.batch_stride + h * Q.head_stride, Q.d, Q.row_stride, i0, i1"),
-    ("const GlobalMatrix<const T> gK = K.head(b, h / (Q.H / K.H)), gV = V.head(b, h / (Q.H / K.H));",
+    ("const GlobalMatrix<const T> gK = K.head(b, h / (Q.H / K.H)),"
+     " gV = V.head(b, h / (Q.H / K.H));",
      "const T* const gK = K.data + b * K.batch_stride + h / (Q.H / K.H) * K.head_stride;\n"
      "  const T* const gV = V.data + b * V.batch_stride + h / (Q.H / K.H) * V.head_stride;"),
     ("sK, gK, j0, j1", "sK, gK, K.d, K.row_stride, j0, j1"),
@@ -196,8 +197,8 @@ def main():
         pointers, pointers_code = compile_kernel(args.nvcc, args.arch, folder, "pointers", copy)
 
     rows = []
-    print(f"nvcc {version}, {args.arch}; {len(SUBSTITUTIONS)} substitutions; the kernel's figure and"
-          " the plain one's")
+    print(f"nvcc {version}, {args.arch}; {len(SUBSTITUTIONS)} substitutions; the kernel's and then"
+          " the plain figures")
     print(f"{'type':>8} {'D':>4} | {'registers':>9} {'':>4} | {'spilled':>7} {'':>4} |"
           f" {'instructions':>12} {'':>6} | {'multiply-adds':>13} {'':>6} | memory accesses")
     for key in sorted(views, key=lambda k: (["float32", "float16", "bfloat16"].index(k[0]), k[1])):
@@ -214,7 +215,8 @@ def main():
         print(f"{row['type']:>8} {row['D']:>4} | {row['registers']:>9} {row['plain_registers']:>4} |"
               f" {row['spilled']:>7} {row['plain_spilled']:>4} | {row['instructions']:>12}"
               f" {row['plain_instructions']:>6} | {row['multiply_adds']:>13}"
-              f" {row['plain_multiply_adds']:>6} | {row['accesses']:>6} {row['plain_accesses']:>6}"
+              f" {row['plain_multiply_adds']:>6} |"
+              f" {row['accesses']:>6} {row['plain_accesses']:>6}"
               + ("" if row["same_work"] else "  DIFFERENT"))
     if args.json:
         pathlib.Path(args.json).write_text(json.dumps(

@@ -143,7 +143,8 @@ def draw_scaling(arguments):
         for side in ("top", "right"):
             axis.spines[side].set_visible(False)
     left.set_title("time, ms")
-    right.set_title("extra memory, bytes")
+    without = [stage[-1] for stage in stages if not any(run[stage]["extra_bytes"] for run in runs)]
+    right.set_title("extra memory, bytes" + (f" ({', '.join(without)}: none)" if without else ""))
     left.legend(frameon=False)
     machine = recorded["machine"]
     figure.suptitle(f"one head, d = 64, float32, one thread; {machine['cpu']}, {recorded['date']}",

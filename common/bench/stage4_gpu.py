@@ -40,7 +40,7 @@ def load_stage4(build):
     try:
         function = ctypes.CDLL(str(path)).fa_stage4_float16
     except OSError as error:
-        stop(f"{error}\nIs {build} a build with CUDA? ./learn build prints what stage 4 is built for")
+        stop(f"{error}\nIs {build} a build with CUDA? CMake's summary says so")
     function.restype = ctypes.c_char_p
 
     def stage4(q, k, v, causal):
@@ -156,8 +156,8 @@ def main():
     print(f"{gpu}, {properties.multi_processor_count} SMs; PyTorch {torch.__version__}, CUDA"
           f" {torch.version.cuda}; float16; medians of {args.rounds} rounds"
           + (f"; float32 peak {peak:.1f} TFLOP/s at {clock:.0f} MHz" if peak else ""))
-    print(f"{'':<26} | {'stage 4':>9} {'unfused':>9} {'flash':>9} ms | {'stage 4':>7} {'unfused':>7}"
-          f" {'flash':>7} product TFLOP/s | extra MB")
+    print(f"{'':<26} | {'stage 4':>9} {'unfused':>9} {'flash':>9} ms |"
+          f" {'stage 4':>7} {'unfused':>7} {'flash':>7} product TFLOP/s | extra MB")
     rows = []
     for shape in SHAPES:
         try:

@@ -1,4 +1,4 @@
-// Stage 4's worked example: a launch of one block, whose work is counted by hand and by the emulator.
+// Stage 4's worked example: a launch of one block, its work counted by hand and by the emulator.
 #pragma once
 
 #include "common/course/example.hpp"
