@@ -61,7 +61,11 @@ def from_emulator(program, shape):
 
 
 def number(text):
-    return int(round(float(text.replace(",", ""))))
+    """A count, or None for what ncu prints in place of one ("n/a")."""
+    try:
+        return int(round(float(text.replace(",", ""))))
+    except ValueError:
+        return None
 
 
 def from_ncu(output):
@@ -88,7 +92,7 @@ def from_gpu(ncu, program, shape):
     if output is None:
         return None
     metrics = from_ncu(output)
-    missing = [name for name in COUNTS.values() if name not in metrics]
+    missing = [name for name in COUNTS.values() if metrics.get(name) is None]
     if missing:
         complain(f"ncu printed no {', '.join(missing)}:\n{output[-2000:]}")
         return None

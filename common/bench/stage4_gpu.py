@@ -151,7 +151,7 @@ def main():
     contenders = {"stage4": load_stage4(args.build), "unfused": pytorch(SDPBackend.MATH),
                   "flash": pytorch(SDPBackend.FLASH_ATTENTION)}
     gpu = f"{properties.name} (cc {properties.major}.{properties.minor})"
-    clock = nvidia_smi("clocks.max.sm")
+    clock = nvidia_smi("clocks.max.sm") or getattr(properties, "clock_rate", 0) / 1e3
     peak = peak_tflops(properties, clock) if clock else None
     print(f"{gpu}, {properties.multi_processor_count} SMs; PyTorch {torch.__version__}, CUDA"
           f" {torch.version.cuda}; float16; medians of {args.rounds} rounds"
