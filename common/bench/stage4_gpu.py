@@ -120,7 +120,10 @@ def measure(contenders, shape, rounds):
     for turn in range(rounds):
         for name in (works if turn % 2 else reversed(works)):
             times[name].append(seconds_of(works[name])[0])
+    for _ in range(min(100, int(1 / statistics.median(times["stage4"])) + 1)):
+        works["stage4"]()  # a second of work, in which the clock is read
     clock = nvidia_smi("clocks.sm")
+    torch.cuda.synchronize()
     pairs = N * (N + 1) // 2 if causal else N * N
     flop = 4 * d * B * H * pairs
     for name in contenders:
