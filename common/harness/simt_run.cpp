@@ -15,6 +15,7 @@ RunFacts in_emulator(const Job& job, const std::function<void()>& attention) {
   attention();
   const simt::Report& report = session.report();
   RunFacts facts;
+  facts.emulated = true;
   facts.device =
       fmt::format("emulator (simt), {} thread{}", options.workers, options.workers == 1 ? "" : "s");
   facts.global_bytes =

@@ -45,7 +45,8 @@ struct RunFacts {
   double seconds = -1;  // by the device's own clock, transfers apart; below 0: the caller's counts
   double global_bytes = -1;  // moved from and to global memory, counted; below 0: not counted
   std::vector<std::pair<std::string, std::uint64_t>> counts;  // the emulator's, by name
-  std::string faults;  // what the emulator found wrong; empty: nothing
+  std::string faults;     // what the emulator found wrong; empty: nothing
+  bool emulated = false;  // by the emulator: its time says nothing of a GPU
 };
 
 struct Stage {
