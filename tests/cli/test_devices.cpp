@@ -27,7 +27,7 @@ void check_one_line(const std::string& program, const Ended& ended) {
 
 }  // namespace
 
-TEST_CASE("--device simt runs a CUDA stage in the emulator, and says so", "[cli]") {
+TEST_CASE("device simt runs a CUDA stage in the emulator, and says so", "[cli]") {
   for (const std::string& stage : kCudaStages) {
     const Ended ended = run(stage, small_on({"--device", "simt", "--json", "--causal"}));
     CHECK(ended.exit_code == 0);
@@ -37,7 +37,7 @@ TEST_CASE("--device simt runs a CUDA stage in the emulator, and says so", "[cli]
   }
 }
 
-TEST_CASE("--device gpu without a GPU: one line that says what works instead, exit 77", "[cli]") {
+TEST_CASE("device gpu without a GPU: one line that says what works instead, exit 77", "[cli]") {
   const fa::cuda::Gpu& gpu = fa::cuda::gpu();
   for (const std::string& stage : kCudaStages) {
     const Ended ended = run(stage, small_on({"--device", "gpu", "--json"}));
@@ -53,7 +53,7 @@ TEST_CASE("--device gpu without a GPU: one line that says what works instead, ex
   }
 }
 
-TEST_CASE("--device auto, the default, is the GPU where there is one, else the emulator", "[cli]") {
+TEST_CASE("device auto, the default, is the GPU where there is one, else the emulator", "[cli]") {
   const fa::cuda::Gpu& gpu = fa::cuda::gpu();
   const std::string expected = gpu.usable ? gpu.name : "emulator";
   for (const std::string& stage : kCudaStages)
