@@ -8,7 +8,9 @@
 namespace fa {
 
 RunFacts in_emulator(const Job& job, const std::function<void()>& attention) {
+  // An outer session's choices hold: of some blocks of a huge grid, or of when copies arrive.
   simt::Options options;
+  if (const simt::Session* outer = simt::Session::current()) options = outer->options();
   options.workers = thread_count(job);
   options.progress = job.progress;
   simt::Session session(options);

@@ -17,7 +17,8 @@ namespace fa {
 /// Where a CUDA stage runs: automatic is the GPU where there is one, else the emulator.
 enum class Device { automatic, gpu, simt };
 
-/// One call of a stage. O and LSE are written in full, or only the rows listed in `queries`.
+/// One call of a stage. O and LSE are written in full, or only the rows listed in `queries` by a CPU
+/// stage: a CUDA stage takes whole tiles of queries, so all of them.
 struct Job {
   Problem problem;
   AnyTensor Q;                 // [B, Hq, Nq, d]

@@ -15,6 +15,7 @@ inline const std::string kStage3 = FA_STAGE3;
 inline const std::string kStage4 = FA_STAGE4;  // on a device: not one of kStages
 inline const std::string kSpoiled = FA_SPOILED_STAGE;
 inline const std::vector<std::string> kStages = {kStage1, kStage2, kStage3};
+inline const std::vector<std::string> kCudaStages = {kStage4};
 
 /// How a run ended.
 struct Ended {

@@ -24,7 +24,8 @@ Memory memory_of(const Variant& variant,
   const Tensors t = inputs.view();
   const Job job{p, t.Q, t.K, t.V, output.O(), output.LSE(), queries, variant.tile, threads};
   ScratchMeter::reset();
-  variant.stage.run(job);
+  const RunFacts facts = run_job(variant, job);
+  CHECK(facts.faults == "");
   return {static_cast<double>(ScratchMeter::peak_bytes()), variant.stage.cost(job).scratch_bytes};
 }
 
@@ -54,7 +55,7 @@ TEST_CASE("Several threads take no more than the formula says") {
       INFO(variant.name << ", " << threads << " threads");
       const Memory memory = memory_of(variant, p, threads);
       CHECK(memory.measured <= memory.predicted);
-      CHECK(memory.measured > 0);
+      CHECK((memory.measured > 0) == !variant.stage.on_device);
     }
 }
 
