@@ -35,8 +35,9 @@ std::string named_faults(const std::vector<Failure>& failures) {
   std::set<std::string> names;
   for (int kind = 0; kind <= static_cast<int>(simt::Fault::shuffle); ++kind)
     for (const Failure& failure : failures) {
-      const char* name = simt::name_of(static_cast<simt::Fault>(kind));
-      if (failure.what.find(std::string(name) + ", ") != std::string::npos) names.insert(name);
+      const std::string name = simt::name_of(static_cast<simt::Fault>(kind));
+      for (const char* after : {"\n", " ("})  // the end of a report's first line, or "(32 times)"
+        if (failure.what.find(": " + name + after) != std::string::npos) names.insert(name);
     }
   return fmt::format("{}", fmt::join(names, " and "));
 }
