@@ -56,7 +56,7 @@ TEST_CASE("Ragged shapes are right: three tiles and more, d beside every tile's 
     for (const Index d : {33, 63, 100, 129, 200})
       for (const Masking& mask : {kMasks[0], kMasks[1], kMasks[2]}) {
         Problem p = with_mask(one_head(150, 101, d, dtype), mask.causal, mask.left, mask.right);
-        p.B = p.Hq = 2;
+        p.Hq = 2;
         CHECK(check_all_variants(p, "normal", 41) == "");
       }
 }
