@@ -28,8 +28,8 @@ void attention(fa::Matrix<const T> Q,  // [Nq, d]
 /// (notes/03_tiled_cpu.md has the measurements).
 inline fa::Tile default_tile(fa::Index /*d*/, bool /*causal*/) { return {256, 256}; }
 
-/// Tiles of Q and O [Br, d], of K and V [Bc, d], a strip of S [kStrip, Bc], m and l [Br], a row of O.
-/// Every tile of queries reads each row of K and V that one of its queries sees once.
+/// Tiles of Q and O [Br, d], of K and V [Bc, d], a strip of S [kStrip, Bc], m and l [Br], a row of
+/// O. Every tile of queries reads each row of K and V that one of its queries sees once.
 inline fa::Cost cost(const fa::HeadShape& head) {
   using namespace fa;
   const Index Br = std::min(head.tile.Br, head.Nq), Bc = std::min(head.tile.Bc, head.mask.Nkv);

@@ -1,8 +1,8 @@
 // Strips of queries and panels of keys: tiles kept in the order in which Eigen multiplies them.
 //
-// Eigen's product first copies ("packs") both operands: the left one into strips of rows, 48 of them
-// with AVX-512 and 24 with AVX2, the right one into panels of 4 columns. Its inner loop then keeps
-// 48 × 4 sums in registers. Tiles that are in that order from the start need no copy:
+// Eigen's product first copies ("packs") both operands: the left one into strips of rows, 48 of
+// them with AVX-512 and 24 with AVX2, the right one into panels of 4 columns. Its inner loop then
+// keeps 48 × 4 sums in registers. Tiles that are in that order from the start need no copy:
 //
 //                 strip: stored by columns              panel: stored by rows
 //                  x = 0   1   2   …                     c = 0 1 2 3
@@ -81,10 +81,17 @@ struct Strip {
 
   /// This strip = this strip + factor · A B.
   void add_product(float factor, const Strip& A, const Panels& B) const {
-    using Result = Eigen::internal::
-        blas_data_mapper<float, Index, Eigen::ColMajor, Eigen::Unaligned, 1>;
+    using Result =
+        Eigen::internal::blas_data_mapper<float, Index, Eigen::ColMajor, Eigen::Unaligned, 1>;
     Eigen::internal::gebp_kernel<float, float, Index, Result, kStrip, kPanel, false, false> gebp;
-    gebp(Result(data, height), A.data, B.data, height, B.depth, B.cols, factor, B.depth,
+    gebp(Result(data, height),
+         A.data,
+         B.data,
+         height,
+         B.depth,
+         B.cols,
+         factor,
+         B.depth,
          B.panel_stride / kPanel);
   }
 };
@@ -202,13 +209,15 @@ class PanelTile {
   }
   /// Rows [j0, j1), likewise.
   Panels rows(Index j0, Index j1) const {
-    return {cells_[0] + (j0 - first_) * kPanel, round_up(j1 - j0, kPanel), cells_.rows * kPanel,
+    return {cells_[0] + (j0 - first_) * kPanel,
+            round_up(j1 - j0, kPanel),
+            cells_.rows * kPanel,
             cells_.cols};
   }
 
  private:
-  /// Floats from panel to panel: a cache line more than they need. Panels a power of two apart would
-  /// push each other out of the cache while a row of V is spread over all of them.
+  /// Floats from panel to panel: a cache line more than they need. Panels a power of two apart
+  /// would push each other out of the cache while a row of V is spread over all of them.
   static constexpr Index room(Index depth) { return round_up(depth, kPanel) * kPanel + 16; }
 
   void start(Index first, Index depth, Index rows, Index cols) {
@@ -240,24 +249,31 @@ inline void row_max(const Strip& S, float* max) {
   }
 }
 
-/// A strip of scores becomes a strip of weights, s ← exp(s − m), m one number a row; sum[i] = the sum
+/// A strip of scores becomes a strip of weights, s ← exp(s − m), with one m a row; sum[i] = the sum
 /// of row i.
 ///
-/// The rules of exp_minus: s = −inf gives 0, NaN stays NaN. m is at least every s of its row.
+/// The rules of exp_minus: s = −inf gives 0, NaN stays NaN. m is at least every s of its row. This
+/// isn't Eigen's exp, whose exp(−inf) is 2.9e-39, and which takes a second loop for the sum.
 inline void exp_minus_and_sum(const Strip& S, const float* m, float* sum) {
+  constexpr Index few = 8 * kPanel;  // weights are summed a few at a time: it errs less
   for (Index i = 0; i < S.height; i += kLanes) {
     float at[kLanes], total[kLanes];
     std::fill_n(total, kLanes, 0.0f);
     // Where all are −inf the weights are 0, not NaN.
     for (Index r = 0; r < kLanes; ++r) at[r] = m[i + r] == -INFINITY ? 0 : m[i + r];
-    for (Index j = 0; j < S.cols; j += 2) {
-      float *s = S[j] + i, *t = S[j + 1] + i;
+    for (Index j0 = 0; j0 < S.cols; j0 += few) {
+      float part[kLanes];
+      std::fill_n(part, kLanes, 0.0f);
+      for (Index j = j0; j < std::min(j0 + few, S.cols); j += 2) {
+        float *s = S[j] + i, *t = S[j + 1] + i;
 #pragma omp simd simdlen(kLanes)
-      for (Index r = 0; r < kLanes; ++r) {
-        s[r] = detail::exp_of_negative(s[r] - at[r]);
-        t[r] = detail::exp_of_negative(t[r] - at[r]);
-        total[r] += s[r] + t[r];
+        for (Index r = 0; r < kLanes; ++r) {
+          s[r] = detail::exp_of_negative(s[r] - at[r]);
+          t[r] = detail::exp_of_negative(t[r] - at[r]);
+          part[r] += s[r] + t[r];
+        }
       }
+      for (Index r = 0; r < kLanes; ++r) total[r] += part[r];
     }
     std::copy_n(total, kLanes, sum + i);
   }

@@ -23,18 +23,18 @@ struct KeyTile {
   std::vector<Block> strips;
 };
 
-/// The blocks of scores that queries [i0, i1) need, Bc keys at a time, in order of keys. The queries
-/// come in strips of `strip`, each as wide as its queries see; tiles and strips in which no query
-/// sees a key don't occur:
+/// The blocks of scores that queries [i0, i1) need, Bc keys at a time, in order of keys. The
+/// queries come in strips of `strip`, each as wide as its queries see; tiles and strips in which
+/// no query sees a key don't occur:
 ///
 ///      causal, one tile of queries
 ///      keys →
 ///      +--------+--------+
-///      |1       |5       |10|             Strips 1 to 8 are seen whole. What the others still hold of
-///      +--------+--------+--+--+          hidden scores (half a strip's height, on average) is the
-///      |2       |6       |11   |          mask region's business.
+///      |1       |4       |7 |             1 to 6 are seen whole. What the others still hold
+///      +--------+--------+--+--+          of hidden scores (half a strip's height, on average)
+///      |2       |5       |8    |          is the mask region's business.
 ///      +--------+--------+-----+--+
-///      |3       |7       |12      |
+///      |3       |6       |9       |
 ///      +--------+--------+--------+
 ///
 /// A block's keys begin a multiple of `unit` behind its tile's.
@@ -50,7 +50,8 @@ inline std::vector<KeyTile> tile_walk(
       if (seen.empty()) continue;
       const Index first = seen.first - (seen.first - j0) % unit;
       const KeyRange all = mask.keys_of_all(i, end);
-      const bool whole = all.first <= first && seen.last <= all.last && (seen.last - first) % unit == 0;
+      const bool whole =
+          all.first <= first && seen.last <= all.last && (seen.last - first) % unit == 0;
       tile.strips.push_back({i, end, first, seen.last, whole});
     }
     if (!tile.strips.empty()) tiles.push_back(std::move(tile));

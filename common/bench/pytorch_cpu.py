@@ -60,7 +60,7 @@ class Stages:
         return self.eigen.fa_eigen_product(ctypes.c_long(n), threads)
 
     def tile_products(self, H, N, d, tile):
-        """Seconds of stage 3's products alone, no mask, one thread."""
+        """Seconds of the products of stage 3's tiles, packed by Eigen, no mask, one thread."""
         return self.eigen.fa_tile_products(*(ctypes.c_long(size) for size in (H, N, d, *tile)))
 
     def default_tile(self, d, causal):
