@@ -24,9 +24,10 @@ void attention(fa::Matrix<const T> Q,  // [Nq, d]
                const fa::Mask& mask,   // which keys each query sees
                fa::Tile tile);         // Br, Bc
 
-/// One tile for all: on one core larger ones can be a little faster, on many cores smaller ones
+/// For `queries` rows over all heads. Large tiles of queries pack K and V fewer times, small ones
+/// are work for more cores: large ones are taken where they still make 32 tasks
 /// (notes/03_tiled_cpu.md has the measurements).
-inline fa::Tile default_tile(fa::Index /*d*/, bool /*causal*/) { return {256, 256}; }
+inline fa::Tile default_tile(fa::Index queries) { return {queries >= 32 * 512 ? 512 : 256, 256}; }
 
 /// Tiles of Q and O [Br, d], of K and V [Bc, d], a strip of S [kStrip, Bc], m and l [Br], a row of
 /// O. Every tile of queries reads each row of K and V that one of its queries sees once.
