@@ -9,10 +9,57 @@
 
 using namespace fa;
 
+namespace {
+
+template <class T>
+const char* run(long B,
+                long H,
+                long N,
+                long d,
+                int causal,
+                float scale,
+                const void* q,
+                const void* k,
+                const void* v,
+                void* o,
+                float* lse) {
+  static std::string problem;
+  try {
+    const Mask mask{N, 0, causal != 0, -1, -1};
+    stage4::gpu::attention<T>(contiguous(static_cast<const T*>(q), B, H, N, d),
+                              contiguous(static_cast<const T*>(k), B, H, N, d),
+                              contiguous(static_cast<const T*>(v), B, H, N, d),
+                              contiguous(static_cast<T*>(o), B, H, N, d),
+                              lse,
+                              scale,
+                              mask);
+    return nullptr;
+  } catch (const std::exception& error) {
+    problem = error.what();
+    return problem.c_str();
+  }
+}
+
+}  // namespace
+
 extern "C" {
 
-/// Launches stage 4 in float16 on the default stream and returns at once: q, k, v, o [B, H, N, d]
-/// and lse [B, H, N], contiguous, in the GPU's memory. Returns what went wrong, or a null pointer.
+/// Launches stage 4 on the default stream and returns at once: q, k, v, o [B, H, N, d] in the type of
+/// the name, and lse [B, H, N], contiguous, in the GPU's memory. Returns what went wrong, or a null
+/// pointer.
+const char* fa_stage4_float32(long B,
+                              long H,
+                              long N,
+                              long d,
+                              int causal,
+                              float scale,
+                              const void* q,
+                              const void* k,
+                              const void* v,
+                              void* o,
+                              float* lse) {
+  return run<float>(B, H, N, d, causal, scale, q, k, v, o, lse);
+}
 const char* fa_stage4_float16(long B,
                               long H,
                               long N,
@@ -24,20 +71,6 @@ const char* fa_stage4_float16(long B,
                               const void* v,
                               void* o,
                               float* lse) {
-  static std::string problem;
-  try {
-    const Mask mask{N, 0, causal != 0, -1, -1};
-    stage4::gpu::attention<float16>(contiguous(static_cast<const float16*>(q), B, H, N, d),
-                                    contiguous(static_cast<const float16*>(k), B, H, N, d),
-                                    contiguous(static_cast<const float16*>(v), B, H, N, d),
-                                    contiguous(static_cast<float16*>(o), B, H, N, d),
-                                    lse,
-                                    scale,
-                                    mask);
-    return nullptr;
-  } catch (const std::exception& error) {
-    problem = error.what();
-    return problem.c_str();
-  }
+  return run<float16>(B, H, N, d, causal, scale, q, k, v, o, lse);
 }
 }

@@ -3,8 +3,9 @@
 
     python3 common/bench/stage4_gpu.py [--build build/release] [--json FILE]
 
-All compute the same float16 arrays, taking turns round by round, because a GPU's clock drifts with
-its temperature. A fourth in the round is a float32 product of PyTorch's library without tensor
+All compute the same arrays, taking turns round by round, because a GPU's clock drifts with its
+temperature. Fused is PyTorch's FlashAttention-2 in float16, and its memory-efficient kernel in
+float32, which the former doesn't take. A fourth in the round is a float32 product of PyTorch's library without tensor
 cores: what those units of the chip do at best. TFLOP/s count 4·d a visible pair. Memory is what is
 handed out beside Q, K, V and O. Needs an NVIDIA GPU, PyTorch, and a build with CUDA.
 """
@@ -26,8 +27,8 @@ try:
 except ImportError as error:
     sys.exit(f"stage4_gpu.py: {error}: PyTorch 2.3 or newer is needed")
 
-SHAPES = [(4, 32, 4096, 64, False), (4, 32, 4096, 64, True),
-          (4, 16, 4096, 128, False), (4, 16, 4096, 128, True)]
+SHAPES = [(dtype, *shape, causal) for dtype in ("float32", "float16")
+          for shape in ((4, 32, 4096, 64), (4, 16, 4096, 128)) for causal in (False, True)]
 PRODUCT = 4096  # rows and columns of the float32 product
 
 
@@ -38,14 +39,16 @@ def stop(message):
 def load_stage4(build):
     path = pathlib.Path(build, "libfa_bench_gpu.so").resolve()
     try:
-        function = ctypes.CDLL(str(path)).fa_stage4_float16
+        library = ctypes.CDLL(str(path))
     except OSError as error:
         stop(f"{error}\nIs {build} a build with CUDA? CMake's summary says so")
-    function.restype = ctypes.c_char_p
+    functions = {torch.float32: library.fa_stage4_float32, torch.float16: library.fa_stage4_float16}
+    for function in functions.values():
+        function.restype = ctypes.c_char_p
 
     def stage4(q, k, v, causal):
         o, lse = torch.empty_like(q), torch.empty(q.shape[:3], device=q.device)
-        problem = function(*(ctypes.c_long(size) for size in q.shape), int(causal),
+        problem = functions[q.dtype](*(ctypes.c_long(size) for size in q.shape), int(causal),
                            ctypes.c_float(1 / math.sqrt(q.shape[3])),
                            *(ctypes.c_void_p(x.data_ptr()) for x in (q, k, v, o, lse)))
         if problem:
@@ -54,9 +57,9 @@ def load_stage4(build):
     return stage4
 
 
-def pytorch(backend):
+def pytorch(*backends):
     def attention(q, k, v, causal):
-        with sdpa_kernel(backend):
+        with sdpa_kernel(list(backends)):
             return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
     return attention
 
@@ -99,15 +102,15 @@ def peak_tflops(properties, clock_mhz):
 
 
 def measure(contenders, shape, rounds):
-    B, H, N, d, causal = shape
-    q, k, v = (torch.randn(B, H, N, d, device="cuda", dtype=torch.float16) for _ in range(3))
+    dtype, B, H, N, d, causal = shape
+    q, k, v = (torch.randn(B, H, N, d, device="cuda", dtype=getattr(torch, dtype)) for _ in range(3))
     a, b = (torch.randn(PRODUCT, PRODUCT, device="cuda") for _ in range(2))
     works = {name: lambda work=work: work(q, k, v, causal) for name, work in contenders.items()}
-    row = {"shape": f"B {B}, H {H}, N {N:,}, d {d}", "causal": causal}
+    row = {"dtype": dtype, "shape": f"B {B}, H {H}, N {N:,}, d {d}", "causal": causal}
     results = {}
     for name, work in works.items():
         work()  # warm up, and libraries allocate their work space
-        row[f"{name}_memory"] = extra_bytes(work, q.numel() * 2)
+        row[f"{name}_memory"] = extra_bytes(work, q.numel() * q.element_size())
         results[name] = work().float()
     differences = [float((results["stage4"] - results[name]).abs().max()) for name in results]
     del results
@@ -129,7 +132,7 @@ def measure(contenders, shape, rounds):
     for name in contenders:
         row[f"{name}_time"] = statistics.median(times[name])
         row[f"{name}_tflops"] = flop / row[f"{name}_time"] / 1e12
-    for name in ("unfused", "flash"):
+    for name in ("unfused", "fused"):
         row[f"speed_to_{name}"] = statistics.median(
             its / ours for ours, its in zip(times["stage4"], times[name]))
     product = [2 * PRODUCT**3 / seconds / 1e12 for seconds in times["product"]]
@@ -152,15 +155,15 @@ def main():
     torch.backends.cuda.matmul.allow_tf32 = False
     properties = torch.cuda.get_device_properties(0)
     contenders = {"stage4": load_stage4(args.build), "unfused": pytorch(SDPBackend.MATH),
-                  "flash": pytorch(SDPBackend.FLASH_ATTENTION)}
+                  "fused": pytorch(SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION)}
     gpu = f"{properties.name} (cc {properties.major}.{properties.minor})"
     clock = nvidia_smi("clocks.max.sm") or getattr(properties, "clock_rate", 0) / 1e3
     peak = peak_tflops(properties, clock) if clock else None
     print(f"{gpu}, {properties.multi_processor_count} SMs; PyTorch {torch.__version__}, CUDA"
-          f" {torch.version.cuda}; float16; medians of {args.rounds} rounds"
+          f" {torch.version.cuda}; medians of {args.rounds} rounds"
           + (f"; float32 peak {peak:.1f} TFLOP/s at {clock:.0f} MHz" if peak else ""))
-    print(f"{'':<26} | {'stage 4':>9} {'unfused':>9} {'flash':>9} ms |"
-          f" {'stage 4':>7} {'unfused':>7} {'flash':>7} product TFLOP/s | extra MB")
+    print(f"{'':<34} | {'stage 4':>9} {'unfused':>9} {'fused':>9} ms |"
+          f" {'stage 4':>7} {'unfused':>7} {'fused':>7} product TFLOP/s | extra MB")
     rows = []
     for shape in SHAPES:
         try:
@@ -171,7 +174,7 @@ def main():
         row["share_of_peak"] = row["stage4_tflops"] / peak if peak else ""
         rows.append(row)
         names = list(contenders)
-        print(f"{row['shape'] + (' causal' if row['causal'] else ''):<26} |"
+        print(f"{row['dtype'] + ' ' + row['shape'] + (' causal' if row['causal'] else ''):<34} |"
               + "".join(f" {row[f'{name}_time'] * 1e3:>9.3f}" for name in names) + "    |"
               + "".join(f" {row[f'{name}_tflops']:>7.1f}" for name in names)
               + f" {row['product_tflops']:>7.1f}         |"
