@@ -1,6 +1,7 @@
 #pragma once
 
 #include "common/attention/cost.hpp"
+#include "common/attention/strip.hpp"
 #include "common/attention/view.hpp"
 
 namespace stage3 {
@@ -23,19 +24,23 @@ void attention(fa::Matrix<const T> Q,  // [Nq, d]
                const fa::Mask& mask,   // which keys each query sees
                fa::Tile tile);         // Br, Bc
 
-/// One tile for all: on one core larger ones can be a little faster, on many cores smaller ones
+/// For `queries` rows over all heads. Large tiles of queries pack K and V fewer times, small ones
+/// are work for more cores: large ones are taken where they still make 32 tasks
 /// (notes/03_tiled_cpu.md has the measurements).
-inline fa::Tile default_tile(fa::Index /*d*/, bool /*causal*/) { return {256, 256}; }
+inline fa::Tile default_tile(fa::Index queries) { return {queries >= 32 * 512 ? 512 : 256, 256}; }
 
-/// S [Br, Bc], O [Br, d], m and l [Br]; K and V tiles too where they must be converted. Every tile
-/// of queries reads each row of K and V that one of its queries sees once.
+/// Tiles of Q and O [Br, d], of K and V [Bc, d], a strip of S [kStrip, Bc], m and l [Br], a row of
+/// O. Every tile of queries reads each row of K and V that one of its queries sees once.
 inline fa::Cost cost(const fa::HeadShape& head) {
+  using namespace fa;
+  const Index Br = std::min(head.tile.Br, head.Nq), Bc = std::min(head.tile.Bc, head.mask.Nkv);
+  const Index rows = round_up(Br, kLanes);
+  const Index floats = 2 * StripTile::floats(Br, head.d) + StripTile::floats(kStrip, Bc) +
+                       PanelTile::floats(head.d, Bc) + PanelTile::floats(Bc, head.d) + rows + Br +
+                       head.d;
   const double row_bytes = double(head.d * head.element_bytes);
-  const double Br = double(std::min(head.tile.Br, head.Nq)),
-               Bc = double(std::min(head.tile.Bc, head.mask.Nkv));
-  const double converted = head.element_bytes == 4 ? 0 : (Br + 2 * Bc) * double(head.d);
-  return {4 * (Br * Bc + Br * double(head.d) + 2 * Br + converted),
-          fa::unavoidable_bytes(head) + 2 * row_bytes * fa::key_rows_read(head, head.tile.Br)};
+  return {4 * double(floats),
+          unavoidable_bytes(head) + 2 * row_bytes * key_rows_read(head, head.tile.Br)};
 }
 
 }  // namespace stage3

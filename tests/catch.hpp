@@ -9,4 +9,9 @@
 namespace Catch::Matchers {
 inline auto ContainsSubstring(const std::string& text) { return Contains(text); }
 }  // namespace Catch::Matchers
+#ifdef CATCH_CONFIG_EXTERNAL_INTERFACES
+namespace Catch {
+using EventListenerBase = TestEventListenerBase;
+}
+#endif
 #endif

@@ -7,6 +7,7 @@
 //   all-low         exp without the row's own maximum is 0
 //   long-tail       weights of e^-14 count, when there are many
 //   random window   both bounds of a window, and rows that see no key
+//   huge scores     near 1e12, where s − m of the largest score is 0 only if both were rounded alike
 #pragma once
 
 #include <string>
@@ -18,13 +19,13 @@ namespace fa {
 
 struct Failure {
   std::string probe;
-  std::string what;  // one line
+  std::string what;  // one line, and then what the emulator found
 };
 
 /// The names of the probes, in order.
 const std::vector<std::string>& probe_names();
 
-/// Runs all probes; returns those that failed.
-std::vector<Failure> run_probes(const Stage& stage, Tile tile = {}, DType dtype = DType::float32);
+/// Runs all probes; returns those that failed. A CUDA stage in the emulator gets smaller ones.
+std::vector<Failure> run_probes(const Variant& variant, DType dtype = DType::float32);
 
 }  // namespace fa

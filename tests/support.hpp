@@ -20,7 +20,11 @@ Problem with_mask(Problem problem, bool causal, Index left = -1, Index right = -
 /// Does query i see key j? From the contract, apart from Mask and from the oracle.
 bool sees(const Problem& problem, Index i, Index j);
 
-/// Runs a stage into a poisoned output.
+/// Runs a job where the variant is to run. Throws where it ran elsewhere: no test of a GPU may pass
+/// in the emulator.
+RunFacts run_job(const Variant& variant, Job job);
+
+/// Runs a stage into a poisoned output. Throws what the emulator found wrong.
 Output run(const Variant& variant,
            const Problem& problem,
            const Tensors& inputs,
@@ -28,14 +32,15 @@ Output run(const Variant& variant,
            const std::vector<Index>& queries = {});
 
 /// Runs a stage on all queries and holds the output against the oracle, the poison and the guards.
-/// Returns what is wrong in one line, nothing when all is right.
+/// Returns what is wrong in one line, and then what the emulator found; nothing when all is right.
 std::string check(const Variant& variant,
                   const Problem& problem,
                   const Tensors& inputs,
                   const Expected& expected);
 
 /// Makes inputs and checks every variant on them. Returns a line for each that fails, which begins
-/// with its name and the problem.
+/// with its name and the problem. A variant that the problem's d is too large for must refuse it by
+/// name.
 std::string check_all_variants(const Problem& problem,
                                const std::string& pattern = "normal",
                                std::uint64_t seed = 1);

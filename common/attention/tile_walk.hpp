@@ -13,40 +13,50 @@ struct Block {
   Index i1 = 0;
   Index j0 = 0;
   Index j1 = 0;
+  bool whole = false;  // every query sees every key, and j1 − j0 is a multiple of `unit`
 };
 
-/// Queries in one strip of a tile that the mask's edge crosses.
-constexpr Index kStrip = 64;
+/// A tile of keys and the strips of queries that meet it.
+struct KeyTile {
+  Index j0 = 0;
+  Index j1 = 0;
+  std::vector<Block> strips;
+};
 
-/// The blocks of scores that queries [i0, i1) need, Bc keys at a time, in order of keys. Tiles that
-/// no query sees don't occur; a tile that every query sees whole is one block; a tile that the
-/// mask's edge crosses comes in strips of 64 queries, each as wide as its queries see:
+/// The blocks of scores that queries [i0, i1) need, Bc keys at a time, in order of keys. The
+/// queries come in strips of `strip`, each as wide as its queries see; tiles and strips in which
+/// no query sees a key don't occur:
 ///
 ///      causal, one tile of queries
 ///      keys →
-///      +--------+--------+---+            1   seen whole: one block
-///      |        |        |3  |            2   seen whole
-///      |        |        +---+--+         3…  on the edge: strips, without most of what is hidden
-///      |   1    |   2    |4     |
-///      |        |        +------+-+       What a strip still holds of hidden scores (half its
-///      |        |        |5       |       height, on average) is the mask region's business.
+///      +--------+--------+
+///      |1       |4       |7 |             1 to 6 are seen whole. What the others still hold
+///      +--------+--------+--+--+          of hidden scores (half a strip's height, on average)
+///      |2       |5       |8    |          is the mask region's business.
+///      +--------+--------+-----+--+
+///      |3       |6       |9       |
 ///      +--------+--------+--------+
 ///
-/// At N = 1024 and tiles of 256 × 256 the strips save a sixth of the time.
-inline std::vector<Block> tile_walk(const Mask& mask, Index i0, Index i1, Index Bc) {
-  std::vector<Block> blocks;
+/// A block's keys begin a multiple of `unit` behind its tile's.
+inline std::vector<KeyTile> tile_walk(
+    const Mask& mask, Index i0, Index i1, Index Bc, Index strip, Index unit) {
+  std::vector<KeyTile> tiles;
   const KeyRange keys = mask.keys(i0, i1);
   for (Index j0 = keys.first; j0 < keys.last; j0 += Bc) {
-    const Index j1 = std::min(j0 + Bc, keys.last);
-    const bool whole = mask.keys(i0).last >= j1 && mask.keys(i1 - 1).first <= j0;
-    const Index rows = whole ? i1 - i0 : kStrip;
-    for (Index i = i0; i < i1; i += rows) {
-      const Index end = std::min(i + rows, i1);
-      const KeyRange seen = intersection(mask.keys(i, end), {j0, j1});
-      if (!seen.empty()) blocks.push_back({i, end, seen.first, seen.last});
+    KeyTile tile{j0, std::min(j0 + Bc, keys.last), {}};
+    for (Index i = i0; i < i1; i += strip) {
+      const Index end = std::min(i + strip, i1);
+      const KeyRange seen = intersection(mask.keys(i, end), {tile.j0, tile.j1});
+      if (seen.empty()) continue;
+      const Index first = seen.first - (seen.first - j0) % unit;
+      const KeyRange all = mask.keys_of_all(i, end);
+      const bool whole =
+          all.first <= first && seen.last <= all.last && (seen.last - first) % unit == 0;
+      tile.strips.push_back({i, end, first, seen.last, whole});
     }
+    if (!tile.strips.empty()) tiles.push_back(std::move(tile));
   }
-  return blocks;
+  return tiles;
 }
 
 }  // namespace fa

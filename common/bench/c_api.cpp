@@ -63,11 +63,10 @@ double fa_run(int number,
   }
 }
 
-/// The default tile of stage 3.
-void fa_default_tile(long d, int causal, long* Br, long* Bc) {
+/// The default tile of stage 3 for so many queries, over all heads.
+void fa_default_tile(long queries, long* Br, long* Bc) {
   Problem p;
-  p.d = d;
-  p.causal = causal != 0;
+  p.Nq = queries;
   const Tile tile = stage3_stage().tile_for(p, {});
   *Br = tile.Br;
   *Bc = tile.Bc;

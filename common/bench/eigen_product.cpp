@@ -1,5 +1,5 @@
-// Eigen's products by themselves, the two ceilings that stage 3 is held against: one large product on
-// Eigen's own threads, and the products of stage 3's tiles with nothing between them.
+// Eigen's products by themselves, two yardsticks for stage 3: one large product on
+// Eigen's own threads, and products of the size of stage 3's tiles with nothing between them.
 //
 // A library of its own: Eigen is compiled here with its threads, in the stages without them (the
 // harness has the threads there), and one program can't hold both versions of a template.
@@ -31,8 +31,9 @@ extern "C" double fa_eigen_product(long n, int threads) {
   return seconds_since(start);
 }
 
-/// S = scale · Q Kᵀ and O += S V for all tiles of `heads` heads [N, d], no mask, one thread: stage 3
-/// without its softmax. Returns seconds.
+/// S = scale · Q Kᵀ and O += S V for all tiles of `heads` heads [N, d], no mask, one thread, in
+/// products that pack their operands themselves: what stage 3 would take with them, without its
+/// softmax. Returns seconds.
 extern "C" double fa_tile_products(long heads, long N, long d, long Br, long Bc) {
   const Rows Q = Rows::Random(N, d), K = Rows::Random(N, d), V = Rows::Random(N, d);
   Rows S(Br, Bc), O(Br, d);

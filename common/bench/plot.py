@@ -117,6 +117,12 @@ def draw_attention(arguments):
     save(figure, arguments.out)
 
 
+def on_device(run):
+    """Behind a stage's name: nothing for the CPU, else the device (older records name none)."""
+    device = run.get("device", "CPU")
+    return "" if device == "CPU" else f", {device}"
+
+
 def draw_scaling(arguments):
     recorded = json.loads(pathlib.Path(arguments.input).read_text())
     runs = [run for name, run in recorded["runs"].items() if re.fullmatch(r"N\d+", name)]
@@ -125,7 +131,7 @@ def draw_scaling(arguments):
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
     for stage, colour, marker in zip(stages, COLOURS, MARKERS):
         style = {"color": colour, "marker": marker, "markersize": 5,
-                 "label": f"{stage[-1]} {runs[0][stage]['title']}"}
+                 "label": f"{stage[-1]} {runs[0][stage]['title']}{on_device(runs[0][stage])}"}
         left.plot(lengths, [run[stage]["seconds"] * 1e3 for run in runs], **style)
         right.plot(lengths, [run[stage]["extra_bytes"] for run in runs], **style)
     for axis in (left, right):
@@ -137,7 +143,8 @@ def draw_scaling(arguments):
         for side in ("top", "right"):
             axis.spines[side].set_visible(False)
     left.set_title("time, ms")
-    right.set_title("extra memory, bytes")
+    without = [stage[-1] for stage in stages if not any(run[stage]["extra_bytes"] for run in runs)]
+    right.set_title("extra memory, bytes" + (f" ({', '.join(without)}: none)" if without else ""))
     left.legend(frameon=False)
     machine = recorded["machine"]
     figure.suptitle(f"one head, d = 64, float32, one thread; {machine['cpu']}, {recorded['date']}",

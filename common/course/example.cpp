@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "common/course/launch_example.hpp"
 #include "common/course/stages.hpp"
 #include "common/course/table.hpp"
 
@@ -297,7 +298,7 @@ std::string tiled(const CourseStage& stage, std::string& failure) {
 WorkedExample worked_example(int stage_number) {
   const CourseStage& stage = stage_by_number(stage_number);
   WorkedExample example;
-  example.text = problem_text();
+  if (stage_number <= 3) example.text = problem_text();
   switch (stage_number) {
     case 1:
       example.text += naive(stage, example.failure);
@@ -308,9 +309,10 @@ WorkedExample worked_example(int stage_number) {
     case 3:
       example.text += tiled(stage, example.failure);
       break;
+    case 4:
+      return launch_example(stage);
     default:
-      throw Refused(
-          fmt::format("stage {}: the worked example is for stages 1, 2 and 3", stage_number));
+      throw Refused(fmt::format("stage {}: the worked example is for stages 1 to 4", stage_number));
   }
   return example;
 }

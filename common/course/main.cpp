@@ -11,6 +11,7 @@
 
 #include "common/course/diff_text.hpp"
 #include "common/course/example.hpp"
+#include "common/course/fault.hpp"
 #include "common/course/notes.hpp"
 #include "common/course/record.hpp"
 #include "common/course/regions.hpp"
@@ -31,7 +32,7 @@ int list() {
   Table table{{"stage", "", "device", "source"}, {}, {false, true, true, true}};
   for (const CourseStage& stage : stages())
     table.rows.push_back(
-        {std::to_string(stage.number), stage.title, stage.device, stage.source_path()});
+        {std::to_string(stage.number), stage.title, stage.device_here(), stage.source_path()});
   fmt::print("{}", table.text());
   return kRight;
 }
@@ -46,7 +47,7 @@ int example(int number) {
 
 /// Goes through all pages, also behind one that can't be generated: one call names all there is.
 int check_notes(const std::filesystem::path& root, bool fill) {
-  std::size_t stale = 0, filled = 0, broken = 0;
+  std::size_t stale = 0, filled = 0, broken = 0, waiting = 0;
   for (const std::filesystem::path& page : pages(root)) {
     FilledPage result;
     try {
@@ -56,6 +57,8 @@ int check_notes(const std::filesystem::path& root, bool fill) {
       ++broken;
       continue;
     }
+    for (const std::string& line : result.waiting) fmt::print(stderr, "{}\n", line);
+    waiting += result.waiting.size();
     if (result.stale.empty()) continue;
     if (fill) {
       write_text(root / page, result.text);
@@ -67,8 +70,9 @@ int check_notes(const std::filesystem::path& root, bool fill) {
     }
   }
   if (stale > 0) fmt::print(stderr, "stale: {}. ./learn notes --fill writes them anew\n", stale);
-  if (stale + filled + broken == 0) fmt::print("All pages are current.\n");
-  return stale + broken == 0 ? kRight : kMismatch;
+  if (waiting > 0) fmt::print(stderr, "waiting for records: {}\n", waiting);
+  if (stale + filled + broken + waiting == 0) fmt::print("All pages are current.\n");
+  return stale + broken + waiting == 0 ? kRight : kMismatch;
 }
 
 int run(int argc, char** argv) {
@@ -101,8 +105,15 @@ int run(int argc, char** argv) {
   int stage = 0;
   CLI::App* example_command =
       app.add_subcommand("example", "the worked example, as a stage computes it");
-  example_command->add_option("stage", stage, "1, 2 or 3")->required();
+  example_command->add_option("stage", stage, "a number")->required();
   example_command->callback([&] { exit_code = example(stage); });
+
+  std::string planted;
+  CLI::App* fault_command =
+      app.add_subcommand("fault", "a kernel with a planted mistake, and what the emulator says");
+  fault_command->add_option("name", planted, fmt::format("{}", fmt::join(fault_names(), ", ")))
+      ->required();
+  fault_command->callback([&] { fmt::print("{}", fault_text(planted)); });
 
   int before = 0, after = 0;
   bool plain = false;

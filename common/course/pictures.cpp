@@ -1,10 +1,20 @@
 #include "common/course/pictures.hpp"
 
+#include <algorithm>
+
 #include "common/course/stages.hpp"
 #include "common/course/subprocess.hpp"
 #include "common/course/text.hpp"
 
 namespace fa::course {
+
+namespace {
+const CourseStage& last_cpu_stage() {
+  return *std::find_if(stages().rbegin(), stages().rend(), [](const CourseStage& stage) {
+    return !stage.on_device;
+  });
+}
+}  // namespace
 
 Pictures draw_pictures(const Places& places) {
   const char* is_missing =
@@ -28,7 +38,7 @@ Pictures draw_pictures(const Places& places) {
                    plot,
                    "attention",
                    "--stage",
-                   (places.build / stages().back().folder).string(),
+                   (places.build / last_cpu_stage().folder).string(),
                    "--out",
                    maps,
                    head("smollm2_layer02.safetensors"),

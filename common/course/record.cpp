@@ -52,7 +52,8 @@ nlohmann::ordered_json output_of(const Places& places, const std::vector<std::st
 
 std::vector<Shape> scaling_shapes(double seconds) {
   std::vector<int> numbers;
-  for (const CourseStage& stage : stages()) numbers.push_back(stage.number);
+  for (const CourseStage& stage : stages())
+    if (stage.can_be_timed()) numbers.push_back(stage.number);
   std::vector<Shape> shapes;
   for (Index N = 128; N <= 4096; N *= 2)
     shapes.push_back({fmt::format("N{}", N), N, 1, numbers, seconds});
@@ -74,6 +75,7 @@ nlohmann::ordered_json measure_shapes(const std::vector<Shape>& shapes,
           measure(stage_by_number(number).stage(), inputs, shape.threads, shape.seconds);
       runs[fmt::format("stage{}", number)] = {
           {"title", stage_by_number(number).title},
+          {"device", stage_by_number(number).device_here()},
           {"seconds", m.seconds},
           {"repeats", m.repeats},
           {"flop", m.flop},

@@ -26,7 +26,8 @@ struct Shape {
 };
 
 /// N = 128 to 4096, every stage, one thread: stages 1 and 2 share out whole heads, so one head
-/// keeps them on one core; with one thread all do the same work with the same means.
+/// keeps them on one core; with one thread all do the same work with the same means. CUDA stages
+/// are left out where there is no GPU: the emulator's time would say nothing about them.
 std::vector<Shape> scaling_shapes(double seconds);
 
 /// The machine, the day, `command`, and under "runs" what each stage took for each shape.

@@ -55,9 +55,13 @@ std::string formatted(double value, const std::string& format) {
 
 std::string provenance(const nlohmann::json& results) {
   const auto& machine = results.at("machine");
-  return fmt::format("{} ({} cores), {}: `{}`",
-                     machine.at("cpu").get<std::string>(),
-                     machine.at("cores").get<int>(),
+  const std::string name = machine.contains("gpu")
+                               ? machine.at("gpu").get<std::string>()
+                               : fmt::format("{} ({} cores)",
+                                             machine.at("cpu").get<std::string>(),
+                                             machine.at("cores").get<int>());
+  return fmt::format("{}, {}: `{}`",
+                     name,
                      results.at("date").get<std::string>(),
                      results.at("command").get<std::string>());
 }

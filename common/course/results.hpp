@@ -19,7 +19,8 @@ double number_at(const nlohmann::json& results, const std::string& key);
 /// "flop" (4.29 GFLOP), or any that fmt understands, say "{:.1f}". Throws Refused for another.
 std::string formatted(double value, const std::string& format);
 
-/// "8-core Name of CPU, 2025-01-31, `command`": where the numbers come from.
+/// "Name of CPU (8 cores), 2025-01-31: `command`": where the numbers come from. A machine with a
+/// "gpu" is named by that.
 std::string provenance(const nlohmann::json& results);
 
 }  // namespace fa::course

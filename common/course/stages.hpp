@@ -19,12 +19,22 @@ struct CourseStage {
   std::string title;     // "online softmax"
   std::string folder;    // "stage2_online_softmax_cpu", also its executable's name
   std::string source;    // the file with the algorithm, inside the folder
-  std::string device;    // "CPU" or "GPU"
+  bool on_device;        // a CUDA stage: on the GPU where there is one, else in the emulator
   Budget budget;         // against the stage before; {0, 0} for the first
   fa::Stage (*stage)();  // as the harness sees it
 
   std::string source_path() const { return folder + "/" + source; }
+
+  /// What it runs on here: "CPU", "simt" (the emulator) or the GPU's name, as in short_device.
+  std::string device_here() const;
+
+  /// It runs at a speed that is its own: on a CPU, or on a GPU that is there.
+  bool can_be_timed() const;
 };
+
+/// A run's device in a word: "NVIDIA H200 (cc 9.0)" is "H200", the emulator "simt", "cpu" is "CPU".
+/// A GPU whose name is long is "GPU".
+std::string short_device(const std::string& device);
 
 /// Every stage that exists, in order.
 const std::vector<CourseStage>& stages();

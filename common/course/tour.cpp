@@ -58,15 +58,19 @@ std::string error_text(const nlohmann::json& comparison) {
 }
 
 std::vector<std::string> row(const CourseStage& stage, const StageRun& run) {
-  std::vector<std::string> cells = {fmt::format("{} {}", stage.number, stage.title), stage.device};
+  std::vector<std::string> cells = {fmt::format("{} {}", stage.number, stage.title)};
   const nlohmann::json& f = run.facts;
   if (!f.is_object()) {
+    cells.push_back(stage.device_here());
     cells.resize(8);
     cells[2] = run.exit_code == kCannotRun ? "can't run here" : "refused";
     return cells;
   }
-  cells.push_back(seconds_text(number(f.at("time_s").at("median"))));
-  cells.push_back(fmt::format("{:.1f}", number(f.at("gflop_per_s"))));
+  const std::string time = seconds_text(number(f.at("time_s").at("median")));
+  cells.push_back(short_device(f.at("device").get<std::string>()));
+  cells.push_back(f.at("emulated").get<bool>() ? "(" + time + ")" : time);
+  cells.push_back(
+      f.at("gflop_per_s").is_null() ? "" : fmt::format("{:.1f}", number(f.at("gflop_per_s"))));
   cells.push_back(bytes_text(number(f.at("extra_memory_bytes"))));
   cells.push_back(bytes_text(number(f.at("traffic_bytes"))));
   cells.push_back(error_text(f.at("oracle").at("O")));
@@ -122,12 +126,19 @@ void print_table(const std::vector<StageRun>& runs, int width) {
               {true, true, false, false, false, false, false, false}};
   for (std::size_t s = 0; s < runs.size(); ++s) table.rows.push_back(row(stages()[s], runs[s]));
   fmt::print("{}\n", table.text());
-  const std::string legend =
+  std::string legend =
       "time: median, all cores. GFLOP/s: a multiply and an add for each component of each visible "
       "pair, in QKᵀ and again in PV. extra memory: the most that was allocated at once, counted. "
       "traffic: bytes of Q, K, V, O, S, P that the loops ask for, by formula. error: the largest "
       "against a float64 oracle; to last: against the stage before; in brackets how much of its "
       "tolerance the worst element uses (with 16-bit output, O's own rounding alone uses most).";
+  const bool emulated = std::any_of(runs.begin(), runs.end(), [](const StageRun& run) {
+    return run.facts.is_object() && run.facts.at("emulated").get<bool>();
+  });
+  if (emulated)
+    legend +=
+        " simt: the CUDA kernel, run by an emulator on the CPU. Its time, in brackets, is the "
+        "emulator's, its traffic is counted.";
   for (const std::string& line : wrapped(legend, width)) fmt::print("{}\n", line);
 }
 

@@ -17,7 +17,7 @@ Stage @FA_NAMESPACE@_stage() {
   stage.tile_for = []([[maybe_unused]] const Problem& p, [[maybe_unused]] Tile asked) {
     Tile tile;
 #if @FA_TILED@
-    tile = @FA_NAMESPACE@::default_tile(p.d, p.causal);
+    tile = @FA_NAMESPACE@::default_tile(p.B * p.Hq * p.Nq);
     if (asked.Br > 0) tile.Br = asked.Br;
     if (asked.Bc > 0) tile.Bc = asked.Bc;
 #endif

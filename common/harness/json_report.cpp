@@ -80,7 +80,7 @@ Json previous_json(const Facts& f) {
                {"extra_memory_bytes", nullptr}};
   if (before.run.all) {
     json["time_s"] = timing_json(before.run.timing);
-    if (f.timing.median() > 0)
+    if (f.timing.median() > 0 && !f.timing.facts.emulated)
       json["speed_up"] = number(before.run.timing.median() / f.timing.median());
     json["extra_memory_bytes"] = before.run.timing.extra_bytes;
   }
@@ -104,12 +104,13 @@ std::string json_report(const Facts& f) {
                      {"scale", number(p.scale)}};
   json["input"] = f.input;
   json["device"] = f.timing.facts.device.empty() ? "cpu" : f.timing.facts.device;
+  json["emulated"] = f.timing.facts.emulated;
   json["threads"] = f.threads;
   json["tile"] = f.tile.Br > 0 ? Json{f.tile.Br, f.tile.Bc} : Json();
   json["time_s"] = timing_json(f.timing);
   json["visible_pairs"] = number(p.visible_pairs());
   json["flop"] = number(p.flop());
-  json["gflop_per_s"] = number(f.gflop_per_s());
+  json["gflop_per_s"] = f.timing.facts.emulated ? Json() : number(f.gflop_per_s());
   json["extra_memory_bytes"] = f.timing.extra_bytes;
   json["extra_memory_bytes_by_formula"] = number(f.cost.scratch_bytes);
   const bool counted = f.timing.facts.global_bytes >= 0;

@@ -48,8 +48,8 @@ struct Facts {
 std::string text_report(const Facts& facts);
 
 /// One JSON object on one line. Times are in seconds, memory and traffic in bytes, a window without
-/// bound is -1, a tile is null where there is none. Numbers that JSON can't hold are the strings
-/// "nan", "inf" and "-inf".
+/// bound is -1, a tile is null where there is none, and so is the speed of a run in the emulator.
+/// Numbers that JSON can't hold are the strings "nan", "inf" and "-inf".
 std::string json_report(const Facts& facts);
 
 }  // namespace fa

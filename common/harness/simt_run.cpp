@@ -8,13 +8,16 @@
 namespace fa {
 
 RunFacts in_emulator(const Job& job, const std::function<void()>& attention) {
+  // An outer session's choices hold: of some blocks of a huge grid, or of when copies arrive.
   simt::Options options;
+  if (const simt::Session* outer = simt::Session::current()) options = outer->options();
   options.workers = thread_count(job);
   options.progress = job.progress;
   simt::Session session(options);
   attention();
   const simt::Report& report = session.report();
   RunFacts facts;
+  facts.emulated = true;
   facts.device =
       fmt::format("emulator (simt), {} thread{}", options.workers, options.workers == 1 ? "" : "s");
   facts.global_bytes =

@@ -7,7 +7,8 @@
 
 namespace fa {
 
-/// Calls `attention`, which launches a kernel of the emulator, with all checks on.
+/// Calls `attention`, which launches a kernel of the emulator, with all checks on, or as the
+/// options of a session around it say.
 RunFacts in_emulator(const Job& job, const std::function<void()>& attention);
 
 }  // namespace fa

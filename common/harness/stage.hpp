@@ -17,7 +17,8 @@ namespace fa {
 /// Where a CUDA stage runs: automatic is the GPU where there is one, else the emulator.
 enum class Device { automatic, gpu, simt };
 
-/// One call of a stage. O and LSE are written in full, or only the rows listed in `queries`.
+/// One call of a stage. O and LSE are written in full, or only the rows listed in `queries` by a CPU
+/// stage: a CUDA stage takes whole tiles of queries, so all of them.
 struct Job {
   Problem problem;
   AnyTensor Q;                 // [B, Hq, Nq, d]
@@ -45,7 +46,8 @@ struct RunFacts {
   double seconds = -1;  // by the device's own clock, transfers apart; below 0: the caller's counts
   double global_bytes = -1;  // moved from and to global memory, counted; below 0: not counted
   std::vector<std::pair<std::string, std::uint64_t>> counts;  // the emulator's, by name
-  std::string faults;  // what the emulator found wrong; empty: nothing
+  std::string faults;     // what the emulator found wrong; empty: nothing
+  bool emulated = false;  // by the emulator: its time says nothing of a GPU
 };
 
 struct Stage {

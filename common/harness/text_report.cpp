@@ -38,6 +38,7 @@ std::string device_text(const Facts& f) {
 }
 
 std::string runs_text(const Timing& timing) {
+  if (timing.facts.emulated) return "the emulator's own, which says nothing of a GPU's";
   if (!timing.warmed_up) return "one run, without a warm-up";
   const std::size_t runs = timing.seconds.size();
   return runs == 1 ? "one run after a warm-up"
@@ -96,7 +97,7 @@ std::string previous_text(const Facts& f) {
   const PreviousFacts& before = *f.previous;
   const double own = f.timing.median(), its = before.run.timing.median();
   std::string comment = describe(before.compared, f.problem.Nq);
-  if (before.run.all && own > 0 && its > 0) {
+  if (before.run.all && own > 0 && its > 0 && !f.timing.facts.emulated) {
     comment = fmt::format("took {} on the same input: ", seconds_text(its));
     comment += speed_text(its, own);
   }
@@ -117,10 +118,11 @@ std::string text_report(const Facts& f) {
   text += fmt::format("  {:10} {}\n", "input", one_line(f.input));
   text += fmt::format("  {:10} {}\n", "device", device_text(f));
   text += line("time", seconds_text(f.timing.median()), runs_text(f.timing));
-  text += line("speed",
-               fmt::format("{:.3g} GFLOP/s", f.gflop_per_s()),
-               fmt::format("4 d FLOP for each of {} visible (query, key) pairs",
-                           count_text(static_cast<Index>(p.visible_pairs()))));
+  if (!f.timing.facts.emulated)
+    text += line("speed",
+                 fmt::format("{:.3g} GFLOP/s", f.gflop_per_s()),
+                 fmt::format("4 d FLOP for each of {} visible (query, key) pairs",
+                             count_text(static_cast<Index>(p.visible_pairs()))));
   text += line("memory",
                bytes_text(static_cast<double>(f.timing.extra_bytes)),
                "beside Q, K, V, O: the most in use at once, counted");

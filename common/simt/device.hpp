@@ -87,8 +87,10 @@ inline std::string kernel_name(std::string text) {
     if (text[end] == '>' || text[end] == ')') --depth;
     if (depth == 0 && (text[end] == ';' || text[end] == ',' || text[end] == ']')) break;
   }
-  text = text.substr(text[0] == '&' ? 1 : 0, end - (text[0] == '&' ? 1 : 0));
-  return text;
+  text = text.substr(0, end);
+  const std::size_t qualified = text.substr(0, text.find('<')).rfind("::");
+  if (qualified != std::string::npos) return text.substr(qualified + 2);
+  return text.substr(text[0] == '&' ? 1 : 0);
 }
 }  // namespace impl
 

@@ -45,16 +45,15 @@ const char* name_of(Fault fault) {
 }
 
 std::string Violation::text() const {
-  std::string line = fmt::format("{}: {}, {}: block {}, thread {}\n      {}: {}",
-                                 name_of_site(site),
-                                 name_of(fault),
-                                 kernel,
-                                 block,
-                                 thread,
-                                 address,
-                                 detail);
-  if (count > 1) line += fmt::format(" ({} times)", count);
-  return line;
+  return fmt::format("{}: {}{}\n      {}, block {}, thread {}: {}\n      {}",
+                     name_of_site(site),
+                     name_of(fault),
+                     count > 1 ? fmt::format(" ({} times)", count) : "",
+                     kernel,
+                     block,
+                     thread,
+                     address,
+                     detail);
 }
 
 std::string Report::text() const {

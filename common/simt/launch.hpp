@@ -61,7 +61,7 @@ struct Violation {
   int other_thread = -1;
   std::uint64_t count = 1;
 
-  std::string text() const;  // one or two lines
+  std::string text() const;  // three lines
 };
 
 /// What one or more launches did.

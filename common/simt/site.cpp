@@ -31,6 +31,7 @@ std::string name_of_site(SiteId site) {
   const std::string root = FA_SIMT_SOURCE_ROOT "/";
   if (name.compare(0, root.size(), root) == 0) name.erase(0, root.size());
 #endif
+  while (name.compare(0, 3, "../") == 0) name.erase(0, 3);  // ccache's CCACHE_BASEDIR makes these
   return fmt::format("{}:{}", name, line_of_site(site));
 }
 

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "common/course/regions.hpp"
+#include "common/course/stages.hpp"
 #include "common/course/step_diff.hpp"
 #include "tests/catch.hpp"
 
@@ -13,18 +14,20 @@ using namespace fa::course;
 namespace {
 
 struct StageFile {
-  std::string path;  // of the algorithm
-  int most_lines;    // of the file
-  int most_added;    // lines that the stage before doesn't have
-  int most_hunks;    // 0: any
-  bool mask_first;   // no tiles: the mask is asked before a score is computed
+  CourseStage course;  // its budget too
+  int most_lines;      // of the file with the algorithm
+  std::string path = course.source_path();
+
+  /// No tiles: the mask is asked before a score is computed.
+  bool mask_first() const { return course.number <= 2; }
 };
 
-const std::vector<StageFile> kStages = {
-    {"stage1_naive/attention.cpp", 90, 0, 0, true},
-    {"stage2_online_softmax_cpu/attention.cpp", 90, 30, 8, true},
-    {"stage3_tiled_cpu/attention.cpp", 110, 45, 0, false},
-};
+const std::vector<StageFile> kStages = [] {
+  const std::vector<int> most_lines = {90, 90, 110, 170};
+  std::vector<StageFile> files;
+  for (const CourseStage& stage : stages()) files.push_back({stage, most_lines.at(files.size())});
+  return files;
+}();
 
 /// The names that a stage's regions may have, in the order that they must have.
 const std::vector<std::string> kOrder = {"load_q",
@@ -41,7 +44,7 @@ const std::vector<std::string> kOrder = {"load_q",
 
 std::vector<std::string> order_of(const StageFile& stage) {
   std::vector<std::string> order = kOrder;
-  if (stage.mask_first) std::swap(order[2], order[3]);
+  if (stage.mask_first()) std::swap(order[2], order[3]);
   return order;
 }
 
@@ -91,8 +94,8 @@ TEST_CASE("Each stage differs from the stage before by few lines in few places")
     const StepDiff diff = step_diff(path_of(kStages[s - 1]), path_of(stage));
     INFO(stage.path << ": " << diff.added << " new lines in " << diff.hunks << " hunks");
     CHECK(diff.added > 0);
-    CHECK(diff.added <= stage.most_added);
-    if (stage.most_hunks > 0) CHECK(diff.hunks <= stage.most_hunks);
+    CHECK(diff.added <= stage.course.budget.added);
+    if (stage.course.budget.hunks > 0) CHECK(diff.hunks <= stage.course.budget.hunks);
   }
 }
 
@@ -136,15 +139,20 @@ TEST_CASE("A stage's file fits its length, and no line is wider than 100 columns
 }
 
 TEST_CASE("A stage knows the contract and nothing else") {
+  const std::vector<std::string> cpu = {"attention.cpp", "attention.hpp"},
+                                 cuda = {"attention.cu", "attention.hpp", "kernel.cuh"};
   for (const StageFile& stage : kStages) {
-    const std::string folder = path_of(stage).substr(0, path_of(stage).rfind('/'));
-    for (const std::string file : {"/attention.cpp", "/attention.hpp"})
+    const std::string folder = path_of(stage).substr(0, path_of(stage).rfind('/') + 1);
+    const std::vector<std::string>& files = stage.course.on_device ? cuda : cpu;
+    for (const std::string& file : files)
       for (const std::string& line : lines_of(text_of(folder + file))) {
         if (line.rfind("#include \"", 0) != 0) continue;
         INFO(stage.path << ": " << line);
-        CHECK((line == "#include \"attention.hpp\"" ||
-               line.rfind("#include \"common/attention/", 0) == 0));
-        CHECK(line.find("oracle") == std::string::npos);
+        const std::string included = line.substr(10, line.rfind('"') - 10);
+        CHECK((std::count(files.begin(), files.end(), included) == 1 ||
+               included.rfind("common/attention/", 0) == 0 ||
+               (stage.course.on_device && included.rfind("common/cuda/", 0) == 0)));
+        CHECK(included.find("oracle") == std::string::npos);
       }
   }
 }

@@ -72,6 +72,28 @@ TEST_CASE("the text has a line for each fact and ends with the verdict", "[cli]"
   }
 }
 
+TEST_CASE("a run in the emulator says whose time it is, and compares it with nothing", "[cli]") {
+  const std::vector<std::string> shape = {
+      "-N", "70", "-d", "16", "--device", "simt", "--repeats", "1"};
+  const Ended text = run(kStage4, shape);
+  INFO(text.out);
+  CHECK(text.exit_code == 0);
+  for (const char* part :
+       {"emulator", "says nothing of a GPU's", "global memory, counted", "RIGHT"})
+    CHECK(text.out.find(part) != std::string::npos);
+  for (const char* part : {"GFLOP/s", "times as"}) CHECK(text.out.find(part) == std::string::npos);
+
+  std::vector<std::string> as_json = shape;
+  as_json.push_back("--json");
+  const auto facts = run(kStage4, as_json).json();
+  CHECK(facts.at("emulated") == true);
+  CHECK(facts.at("gflop_per_s").is_null());
+  CHECK(facts.at("previous").at("speed_up").is_null());
+  CHECK(facts.at("traffic_source") == "counted");
+  CHECK(facts.at("counts").at("exponentials") > 0);
+  CHECK(run(kStage3, {"-N", "70", "--json"}).json().at("emulated") == false);
+}
+
 TEST_CASE("nothing to compute is right too", "[cli]") {
   for (const std::string& stage : kStages)
     for (const std::vector<std::string>& sizes :

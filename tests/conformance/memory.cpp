@@ -24,7 +24,8 @@ Memory memory_of(const Variant& variant,
   const Tensors t = inputs.view();
   const Job job{p, t.Q, t.K, t.V, output.O(), output.LSE(), queries, variant.tile, threads};
   ScratchMeter::reset();
-  variant.stage.run(job);
+  const RunFacts facts = run_job(variant, job);
+  CHECK(facts.faults == "");
   return {static_cast<double>(ScratchMeter::peak_bytes()), variant.stage.cost(job).scratch_bytes};
 }
 
@@ -54,17 +55,18 @@ TEST_CASE("Several threads take no more than the formula says") {
       INFO(variant.name << ", " << threads << " threads");
       const Memory memory = memory_of(variant, p, threads);
       CHECK(memory.measured <= memory.predicted);
-      CHECK(memory.measured > 0);
+      CHECK((memory.measured > 0) == !variant.stage.on_device);
     }
 }
 
 TEST_CASE(
     "Twice the tokens take four times the extra memory in stage 1, and no more in the others") {
   for (const Variant& variant : all_variants()) {
-    if (variant.tile.Br == 1) continue;  // slow, and no other arrays
-    const double small = memory_of(variant, one_head(1024, 1024, 4)).measured;
-    const double large = memory_of(variant, one_head(2048, 2048, 4)).measured;
-    INFO(variant.name << ": " << small << " bytes at 1024, " << large << " at 2048");
+    if (variant.tile.Br == 1) continue;                           // slow, and no other arrays
+    const Index N = variant.device == Device::simt ? 256 : 1024;  // the emulator is slow
+    const double small = memory_of(variant, one_head(N, N, 4)).measured;
+    const double large = memory_of(variant, one_head(2 * N, 2 * N, 4)).measured;
+    INFO(variant.name << ": " << small << " bytes at " << N << ", " << large << " at " << 2 * N);
     if (variant.stage.number == 1)
       CHECK(std::abs(large / small - 4) < 0.01);
     else

@@ -7,7 +7,7 @@ using namespace fa;
 TEST_CASE("The standard probes pass in every stage, tile size and type") {
   for (const Variant& variant : all_variants())
     for (const DType dtype : kAllTypes)
-      for (const Failure& failure : run_probes(variant.stage, variant.tile, dtype)) {
+      for (const Failure& failure : run_probes(variant, dtype)) {
         INFO(variant.name);
         FAIL_CHECK(failure.probe << ": " << failure.what);
       }

@@ -49,6 +49,18 @@ TEST_CASE("Every head dimension is right in every type") {
     }
 }
 
+TEST_CASE("Ragged shapes are right: three tiles and more, d beside every tile's width",
+          "[ragged]") {
+  // Also what compute-sanitizer goes over (tests/gpu.sh): every type, mask and tile width, little work.
+  for (const DType dtype : kAllTypes)
+    for (const Index d : {33, 63, 100, 129, 200})
+      for (const Masking& mask : {kMasks[0], kMasks[1], kMasks[2]}) {
+        Problem p = with_mask(one_head(150, 101, d, dtype), mask.causal, mask.left, mask.right);
+        p.Hq = 2;
+        CHECK(check_all_variants(p, "normal", 41) == "");
+      }
+}
+
 TEST_CASE("Every head map is right: MHA, GQA and MQA, in batches") {
   const std::vector<std::pair<Index, Index>> head_maps = {
       {1, 1}, {2, 2}, {6, 2}, {10, 2}, {8, 1}, {12, 12}, {9, 3}, {33, 11}};

@@ -53,8 +53,17 @@ TEST_CASE("Markers that don't fit are refused with file and line") {
   refused("<!-- fill: nonsense -->\n" + end, "page.md:1: fill: nonsense: must be region, diff");
   refused("<!-- fill: region stage1_naive/attention.cpp rescale -->\n" + end, "no region rescale");
   refused("<!-- fill: region stage1_naive/nowhere.cpp rescale -->\n" + end, "can't be read");
-  refused("<!-- fill: result none time /x -->1<!-- end fill -->\n", "page.md:1: ");
-  refused("<!-- fill: run ./learn tour -->\n" + end, "only example and diff");
+  refused("<!-- fill: result cpu time /x -->1<!-- end fill -->\n", "page.md:1: no number /x");
+  refused("<!-- fill: run ./learn tour -->\n" + end, "only example, fault and diff");
+}
+
+TEST_CASE("What needs a record that is not there waits, and stays as it is") {
+  const std::string text = "It takes <!-- fill: result none time /x -->?<!-- end fill -->.\n";
+  const FilledPage page = fill(text + kMarker + "old\n<!-- end fill -->\n");
+  REQUIRE(page.waiting.size() == 1);
+  CHECK(page.waiting[0] == "page.md:1: result none time /x: waits for notes/results/none.json");
+  CHECK(page.text.compare(0, text.size(), text) == 0);
+  CHECK(page.stale.size() == 1);
 }
 
 TEST_CASE("The course has its pages") {
@@ -65,9 +74,12 @@ TEST_CASE("The course has its pages") {
                            "notes/01_naive.md",
                            "notes/02_online_softmax.md",
                            "notes/03_tiled_cpu.md",
+                           "notes/04_simple_cuda.md",
+                           "notes/emulator.md",
                            "stage1_naive/README.md",
                            "stage2_online_softmax_cpu/README.md",
-                           "stage3_tiled_cpu/README.md"}) {
+                           "stage3_tiled_cpu/README.md",
+                           "stage4_simple_cuda/README.md"}) {
     INFO(page);
     CHECK(std::find(names.begin(), names.end(), std::filesystem::path(page)) != names.end());
   }

@@ -63,17 +63,17 @@ TEST_CASE("safetensors: a file written by hand", "[io][safetensors]") {
   const SafetensorsFile file = folder.read(file_of(header, q + k + v));
 
   REQUIRE(file.tensors.size() == 3);
-  const Storage& Q = require(file, "q");
+  const Storage& Q = file.tensors.at("q");
   CHECK(Q.view().dtype == DType::float32);
   CHECK(axes_of(Q) == std::vector<Index>{1, 1, 2, 2});
   CHECK(values_of(Q) == std::vector<float>{1, -2, 0.5f, -0.0f});
   CHECK(bytes_of_tensor(Q) == q);
-  const Storage& K = require(file, "k");
+  const Storage& K = file.tensors.at("k");
   CHECK(K.view().dtype == DType::float16);
   CHECK(axes_of(K) == std::vector<Index>{1, 3, 1, 2});
   CHECK(K.view().at(0, 1, 0, 0) == 0.5f);
   CHECK(bytes_of_tensor(K) == k);
-  const Storage& V = require(file, "v");
+  const Storage& V = file.tensors.at("v");
   CHECK(V.view().dtype == DType::bfloat16);
   CHECK(axes_of(V) == std::vector<Index>{1, 3, 1, 2});
   CHECK(V.view().at(0, 0, 0, 1) == -2.0f);
@@ -420,7 +420,7 @@ TEST_CASE("safetensors: strided views are written in the file's order", "[io][sa
   write_safetensors(folder.path, {{"x", view}});
 
   const SafetensorsFile file = read_safetensors(folder.path);
-  const Storage& X = require(file, "x");
+  const Storage& X = file.tensors.at("x");
   REQUIRE(axes_of(X) == std::vector<Index>{2, 2, 4, 2});
   for (Index b = 0; b < 2; ++b)
     for (Index h = 0; h < 2; ++h)

@@ -82,33 +82,37 @@ fa_mutant(wrong_kv_head STAGE 2 CAUSE "query heads take the KV heads in turn (ti
 
 # --- stage 3 ---
 fa_mutant(scale_off STAGE 3 CAUSE "the scale is 10 % off"
-  FIND "= scale * Qi" REPLACE "= (1.1f * scale) * Qi")
+  FIND "product(scale, Qi" REPLACE "product(1.1f * scale, Qi")
 fa_mutant(scale_by_d STAGE 3 CAUSE "the scale is 1/d instead of 1/sqrt(d)"
-  FIND "= scale * Qi" REPLACE "= (scale * scale) * Qi")
+  FIND "product(scale, Qi" REPLACE "product(scale * scale, Qi")
 fa_mask_mutant(last_key_dropped STAGE 3 CAUSE "the last key is dropped"
   CHANGE "mask.Nkv = std::max<Index>(mask.Nkv - 1, 0);")
 fa_mutant(k_and_v_swapped STAGE 3 CAUSE "K and V are swapped"
-  FIND "k_tile.load(K, at.j0, at.j1)" REPLACE "k_tile.load(V, at.j0, at.j1)"
-  FIND2 "v_tile.load(V, at.j0, at.j1)" REPLACE2 "v_tile.load(K, at.j0, at.j1)")
+  FIND "k_tile.load_transposed(K," REPLACE "k_tile.load_transposed(V,"
+  FIND2 "v_tile.load(V," REPLACE2 "v_tile.load(K,")
 fa_mutant(m_starts_at_0 STAGE 3 CAUSE "m starts at 0 instead of -inf"
-  FIND "Br, -INFINITY)" REPLACE "Br, 0.0f)")
+  FIND "m_rows.cols, -INFINITY)" REPLACE "m_rows.cols, 0.0f)")
 fa_mutant(no_maximum STAGE 3 CAUSE "no maximum is subtracted"
-  FIND "m = std::max(m, S.row(i - at.i0).segment(a, b - a).maxCoeff());" REPLACE "m = 0;")
+  FIND "m = std::max(m, s_max[i - at.i0]);" REPLACE "m = 0;")
 fa_mutant(tile_maximum STAGE 3 CAUSE "m is the tile's maximum instead of the running maximum"
-  FIND "m = std::max(m, S.row" REPLACE "m = std::max(-INFINITY, S.row")
+  FIND "m = std::max(m, s_max" REPLACE "m = std::max(-INFINITY, s_max")
 fa_mutant(normalised_by_tile STAGE 3 CAUSE "every tile is normalised by itself"
-  FIND "l += p_sum;" REPLACE "for (Index j = a; j < b; ++j) s_i[j] /= p_sum;\n        l += 1;")
+  FIND "l_rows[0][i - i0] += p_sum[i - at.i0];"
+  REPLACE "{\n          for (Index j = 0; j < S.cols; ++j) S[j][i - at.i0] /= p_sum[i - at.i0];\n          l_rows[0][i - i0] += 1;\n        }")
 fa_mutant(tail_counted STAGE 3 CAUSE "padding keys of the last tile are counted with score 0"
-  FIND "l += p_sum;" REPLACE "l += p_sum + (at.j1 == Nkv ? float(Bc - S.cols()) * std::exp(-m) : 0.0f);")
+  FIND "+= p_sum[i - at.i0];"
+  REPLACE "+= p_sum[i - at.i0] + (at.j1 == Nkv ? float(Bc - at.j1 + at.j0) * std::exp(-m_rows[0][i - i0]) : 0.0f);")
 fa_mutant(l_in_16_bits STAGE 3 CAUSE "the row sum is kept in 16 bits"
-  FIND "l += p_sum;" REPLACE "l = float16(l + p_sum);")
+  FIND "l_rows[0][i - i0] += p_sum[i - at.i0];"
+  REPLACE "l_rows[0][i - i0] = float16(l_rows[0][i - i0] + p_sum[i - at.i0]);")
 fa_mutant(hidden_after_kept STAGE 3 CAUSE "scores after the visible keys stay in the tile and weigh V"
-  FIND "std::fill(s_i + b, s_i + S.cols(), 0.0f);" REPLACE "")
+  FIND "{at.j0, at.j1}), at.j0)" REPLACE "{at.j0, at.j1}).first, at.j1}, at.j0)"
+  FIND2 "hide_all_but(" REPLACE2 "hide_all_but({")
 fa_mutant(hidden_before_kept STAGE 3 CAUSE "scores before the visible keys stay in the tile and weigh V"
-  FIND "std::fill_n(s_i, a, 0.0f);" REPLACE "")
+  FIND "{at.j0, at.j1}), at.j0)" REPLACE "{at.j0, at.j1}).last}, at.j0)"
+  FIND2 "hide_all_but(" REPLACE2 "hide_all_but({at.j0, ")
 fa_mutant(first_query_decides STAGE 3 CAUSE "the tile's first query decides which keys the tile visits"
-  FIND "for (const Block& at : tile_walk(mask, i0, i1, Bc)) {"
-  REPLACE "for (Block at : tile_walk(mask, i0, i0 + 1, Bc)) {\n      at.i1 = i1;")
+  FIND "tile_walk(mask, i0" REPLACE "tile_walk(Mask{mask.keys(i0).last}, i0" FIND2 " && !at.whole" REPLACE2 "")
 fa_mutant(tile_forgets_its_row STAGE 3 CAUSE "a tile's mask counts queries from its own first row"
   FILE cpu_stage.hpp FIND "p.mask().from_query(task.first)" REPLACE "p.mask()")
 fa_mutant(diagonal_top_left STAGE 3 CAUSE "the diagonal is aligned top-left where Nq and Nkv differ"
