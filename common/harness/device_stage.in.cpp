@@ -1,34 +1,36 @@
 // Stage @FA_NUMBER@ as the harness sees it. Generated from common/harness/device_stage.in.cpp.
-#include "@FA_FOLDER@/attention.hpp"
+#include "@FA_HEADER@"
 #include "common/cuda/runtime.hpp"
 #include "common/harness/cpu_stage.hpp"
 #include "common/harness/simt_run.hpp"
 
 namespace fa {
 
-Stage @FA_NAMESPACE@_stage();
-RunFacts @FA_NAMESPACE@_on_gpu(const Job& job);  // linked where the build has CUDA
+Stage @FA_ID@_stage();
+RunFacts @FA_ID@_on_gpu(const Job& job);  // linked where the build has CUDA
 
 namespace {
 
 RunFacts run_on_simt(const Job& job) {
-  return in_emulator(job, [&] {
+  std::string note;
+  RunFacts facts = in_emulator(job, [&] {
     dispatch(job.problem.dtype, [&](auto zero) {
       using T = decltype(zero);
-      @FA_NAMESPACE@::attention<T>(job.Q.as<const T>(),
-                                     job.K.as<const T>(),
-                                     job.V.as<const T>(),
-                                     job.O.as<T>(),
-                                     job.LSE,
-                                     job.problem.scale,
-                                     job.problem.mask());
+      const auto Q = job.Q.as<const T>(), K = job.K.as<const T>(), V = job.V.as<const T>();
+      const auto O = job.O.as<T>();
+      @FA_NAMESPACE@::attention<T>(Q, K, V, O, job.LSE, job.problem.scale, job.problem.mask());
+#if @FA_IN_STEPS@
+      if (!@FA_NAMESPACE@::takes(Q, K, V, O)) note = kOtherKernel;
+#endif
     });
   });
+  facts.note = note;
+  return facts;
 }
 
 }  // namespace
 
-Stage @FA_NAMESPACE@_stage() {
+Stage @FA_ID@_stage() {
   Stage stage;
   stage.number = @FA_NUMBER@;
   stage.name = "@FA_NAME@";
@@ -36,13 +38,19 @@ Stage @FA_NAMESPACE@_stage() {
   stage.dtypes = {@FA_DTYPES@};
   stage.on_device = true;
   stage.leeway.whole_tiles = true;
+#if @FA_IN_STEPS@
+  stage.step = "@FA_STEP@";
+  stage.adds = "@FA_ADDS@";
+  stage.source = "@FA_FILE@";
+  stage.leeway.P_in_16_bits = true;
+#endif
   stage.tile_for = [](const Problem& p, Tile) { return @FA_NAMESPACE@::default_tile(p.d); };
   stage.run = [](const Job& job) {
     const cuda::Gpu& gpu = cuda::gpu();
     if (job.device == Device::gpu && !gpu.usable)
       throw CannotRun(gpu.problem + "; --device simt runs the same kernel on the CPU");
 #if @FA_GPU@
-    if (job.device != Device::simt && gpu.usable) return @FA_NAMESPACE@_on_gpu(job);
+    if (job.device != Device::simt && gpu.usable) return @FA_ID@_on_gpu(job);
 #endif
     return run_on_simt(job);
   };

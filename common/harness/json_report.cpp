@@ -70,14 +70,14 @@ Json oracle_json(const Facts& f) {
 Json previous_json(const Facts& f) {
   if (!f.previous) return nullptr;
   const PreviousFacts& before = *f.previous;
-  Json json = {{"number", before.number},
-               {"name", before.name},
-               {"right", before.difference.ok()},
+  Json json = {{"number", before.number}, {"name", before.name}};
+  if (!before.step.empty()) json["step"] = before.step;
+  json.update({{"right", before.difference.ok()},
                {"queries", queries_json(before.compared, f.problem.Nq)},
                {"difference", comparison_json(before.difference)},
                {"time_s", nullptr},
                {"speed_up", nullptr},
-               {"extra_memory_bytes", nullptr}};
+               {"extra_memory_bytes", nullptr}});
   if (before.run.all) {
     json["time_s"] = timing_json(before.run.timing);
     if (f.timing.median() > 0 && !f.timing.facts.emulated)
@@ -87,11 +87,10 @@ Json previous_json(const Facts& f) {
   return json;
 }
 
-}  // namespace
-
-std::string json_report(const Facts& f) {
+Json facts_json(const Facts& f) {
   const Problem& p = f.problem;
   Json json = {{"stage", {{"number", f.number}, {"name", f.name}, {"title", f.title}}}};
+  if (!f.step.empty()) json["stage"].update({{"step", f.step}, {"adds", f.adds}});
   json["problem"] = {{"B", p.B},
                      {"Hq", p.Hq},
                      {"Hkv", p.Hkv},
@@ -125,8 +124,27 @@ std::string json_report(const Facts& f) {
   json["notes"] = f.notes;
   json["right"] = f.right();
   json["failure"] = f.right() ? Json() : Json(f.failure());
-  // File names need not be UTF-8.
+  return json;
+}
+
+/// On one line. File names need not be UTF-8.
+std::string dumped(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+std::string json_report(const Facts& facts) { return dumped(facts_json(facts)); }
+
+std::string ladder_json(const std::vector<Facts>& steps) {
+  Json json;
+  bool right = true;
+  for (const Facts& facts : steps) {
+    json["steps"].push_back(facts_json(facts));
+    right = right && facts.right();
+  }
+  json["right"] = right;
+  return dumped(json);
 }
 
 }  // namespace fa

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
@@ -140,7 +141,7 @@ void apply_mask(const Options& options, Problem& p) {
 
 }  // namespace
 
-Problem problem_from(const Options& options) {
+Problem problem_from(const Options& options, const Stage& stage) {
   Problem p;
   p.B = options.B;
   p.Hq = options.Hq;
@@ -148,17 +149,23 @@ Problem problem_from(const Options& options) {
   p.Nq = options.Nq;
   p.Nkv = options.Nkv;
   p.d = options.d;
-  p.dtype = options.dtype.value_or(DType::float32);
+  p.dtype = options.dtype.value_or(stage.dtypes.front());
   p.scale = default_scale(p.d);
   apply_mask(options, p);
   return p;
 }
 
-Inputs load(const Options& options, std::vector<std::string>& notes) {
+Inputs load(const Options& options, const Stage& stage, std::vector<std::string>& notes) {
   const bool one_file = !options.input.empty();
   Loaded loaded = one_file ? load_safetensors(options) : load_npy(options, notes);
-  if (options.dtype)
-    for (Named* X : {&loaded.Q, &loaded.K, &loaded.V}) convert(*X, *options.dtype, notes);
+  for (Named* X : {&loaded.Q, &loaded.K, &loaded.V}) {
+    const bool taken =
+        std::count(stage.dtypes.begin(), stage.dtypes.end(), X->data.view().dtype) > 0;
+    if (options.dtype)
+      convert(*X, *options.dtype, notes);
+    else if (!taken)
+      convert(*X, stage.dtypes.front(), notes);
+  }
   const std::string prefix = one_file ? options.input + ": " : "";
   require_agreement(prefix, loaded.Q, loaded.K, false);
   require_agreement(prefix, loaded.K, loaded.V, true);

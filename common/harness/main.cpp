@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <new>
@@ -23,8 +24,11 @@ void require_dtype(const Stage& stage, DType dtype) {
     if (can == dtype) return;
     known += known.empty() ? name_of(can) : fmt::format(" or {}", name_of(can));
   }
-  throw Refused(fmt::format(
-      "stage {} takes {}, not {} (--dtype converts)", stage.number, known, name_of(dtype)));
+  throw Refused(fmt::format("stage {} takes {}, not {} (--dtype {} converts)",
+                            stage.number,
+                            known,
+                            name_of(dtype),
+                            name_of(stage.dtypes.front())));
 }
 
 /// The rows of `expected` that belong to `queries`, all of which are among its own.
@@ -60,6 +64,10 @@ void write_output(OutputFile& file, const Facts& facts, const Output& output) {
   file.commit();
 }
 
+PreviousFacts previous_facts(const Stage& stage, const Sample& compared) {
+  return {stage.number, stage.name, stage.step, label_of(stage), {}, compared, {}};
+}
+
 PreviousFacts compare_with(const Stage& stage,
                            const Job& job,
                            const Plan& plan,
@@ -70,7 +78,7 @@ PreviousFacts compare_with(const Stage& stage,
   Output its_output(job.problem);
   Job its_job = job;
   its_job.threads = plan.previous_threads;
-  PreviousFacts before{stage.number, stage.name, {}, plan.oracle, {}};
+  PreviousFacts before = previous_facts(stage, plan.oracle);
   before.run = run_previous(stage, its_job, plan.previous.queries, its_output, repeats);
   const bool part = !before.run.all && plan.oracle.all();
   if (part) before.compared = plan.previous;
@@ -98,6 +106,73 @@ void print_note(const Stage& stage, const std::string& note) {
   fmt::print(stderr, "{}: note: {}\n", stage.name, one_line(note));
 }
 
+/// A problem with its inputs, and what is to be done with them.
+struct Prepared {
+  Inputs inputs;
+  Plan plan;
+  std::vector<std::string> notes;
+
+  const Problem& problem() const { return inputs.problem; }
+};
+
+Prepared prepare(const Options& options, const Stage& stage, const std::optional<Stage>& previous) {
+  Prepared all;
+  if (options.from_files()) {
+    all.inputs = load(options, stage, all.notes);
+    require_dtype(stage, all.inputs.problem.dtype);
+    all.plan = make_plan(all.inputs.problem, options, stage, previous, 0);
+  } else {
+    const Problem p = problem_from(options, stage);
+    validate(p);
+    require_dtype(stage, p.dtype);
+    all.plan = make_plan(p, options, stage, previous, bytes_of_inputs(p));
+    all.inputs = make_inputs(p, options.pattern, options.seed);
+  }
+  all.notes.insert(all.notes.end(), all.plan.notes.begin(), all.plan.notes.end());
+  for (const std::string& note : all.notes) print_note(stage, note);
+  return all;
+}
+
+Job job_of(const Options& options, const Prepared& all) {
+  const Tensors tensors = all.inputs.view();
+  Job job;
+  job.problem = all.problem();
+  job.Q = tensors.Q;
+  job.K = tensors.K;
+  job.V = tensors.V;
+  job.tile = options.tile;
+  job.threads = all.plan.threads;
+  job.device = options.device;
+  return job;
+}
+
+/// What is known before the stage has run.
+Facts facts_of(const Stage& stage, const Options& options, const Prepared& all, const Job& job) {
+  const Problem& p = all.problem();
+  Facts facts;
+  facts.number = stage.number;
+  facts.name = stage.name;
+  facts.title = stage.title;
+  facts.step = stage.step;
+  facts.adds = stage.adds;
+  facts.problem = p;
+  facts.input = input_text(options);
+  facts.threads = all.plan.threads;
+  facts.tile = stage.tile_for(p, options.tile);
+  const Index rows = facts.tile.Br > 0 ? facts.tile.Br : std::max<Index>(p.Nq, 1);
+  facts.tasks = p.B * p.Hq * ((p.Nq + rows - 1) / rows);
+  facts.cost = stage.cost(job);
+  facts.compared = all.plan.oracle;
+  facts.notes = all.notes;
+  return facts;
+}
+
+void note_of_run(const Stage& stage, Facts& facts) {
+  if (facts.timing.facts.note.empty()) return;
+  facts.notes.push_back(facts.timing.facts.note);
+  print_note(stage, facts.timing.facts.note);
+}
+
 ExitCode run_and_report(const Options& options,
                         const Stage& stage,
                         const std::optional<Stage>& previous) {
@@ -107,54 +182,19 @@ ExitCode run_and_report(const Options& options,
     file.emplace(options.output);  // refused now, not after the run
   }
 
-  Facts facts;
-  Inputs inputs;
-  Plan plan;
-  if (options.from_files()) {
-    inputs = load(options, facts.notes);
-    require_dtype(stage, inputs.problem.dtype);
-    plan = make_plan(inputs.problem, options, stage, previous, 0);
-  } else {
-    const Problem p = problem_from(options);
-    validate(p);
-    require_dtype(stage, p.dtype);
-    plan = make_plan(p, options, stage, previous, bytes_of_inputs(p));
-    inputs = make_inputs(p, options.pattern, options.seed);
-  }
-  facts.notes.insert(facts.notes.end(), plan.notes.begin(), plan.notes.end());
-  for (const std::string& note : facts.notes) print_note(stage, note);
-
-  const Problem& p = inputs.problem;
-  const Tensors tensors = inputs.view();
+  const Prepared all = prepare(options, stage, previous);
+  const Problem& p = all.problem();
   Output output(p);
-  Job job;
-  job.problem = p;
-  job.Q = tensors.Q;
-  job.K = tensors.K;
-  job.V = tensors.V;
-  job.tile = options.tile;
-  job.threads = plan.threads;
-  job.device = options.device;
+  const Job job = job_of(options, all);
+  Facts facts = facts_of(stage, options, all, job);
+  facts.timing = run_timed(stage, job, output, label_of(stage), options.repeats, 2);
+  note_of_run(stage, facts);
 
-  facts.number = stage.number;
-  facts.name = stage.name;
-  facts.title = stage.title;
-  facts.problem = p;
-  facts.input = input_text(options);
-  facts.threads = plan.threads;
-  facts.tile = stage.tile_for(p, options.tile);
-  const Index rows = facts.tile.Br > 0 ? facts.tile.Br : std::max<Index>(p.Nq, 1);
-  facts.tasks = p.B * p.Hq * ((p.Nq + rows - 1) / rows);
-  facts.cost = stage.cost(job);
-  facts.compared = plan.oracle;
-  facts.timing =
-      run_timed(stage, job, output, fmt::format("stage {}", stage.number), options.repeats, 2);
-
-  const Expected expected = expect(p, tensors, plan.oracle.queries);
+  const Expected expected = expect(p, all.inputs.view(), all.plan.oracle.queries);
   facts.oracle = check_against_oracle(p, expected, output, stage.leeway);
   if (previous)
     facts.previous =
-        compare_with(*previous, job, plan, expected, output, stage.leeway, options.repeats);
+        compare_with(*previous, job, all.plan, expected, output, stage.leeway, options.repeats);
   if (file) {
     write_output(*file, facts, output);
     facts.output = options.output;
@@ -162,6 +202,50 @@ ExitCode run_and_report(const Options& options,
   fmt::print(
       "{}{}", options.json ? json_report(facts) : text_report(facts), options.json ? "\n" : "");
   return facts.right() ? kRight : kMismatch;
+}
+
+/// All steps on one input, each held against the oracle and against the one before. On a GPU they are
+/// then timed in turn; the emulator's time says nothing.
+ExitCode run_ladder(const Options& options,
+                    const std::vector<Stage>& steps,
+                    const std::optional<Stage>& previous) {
+  const Prepared all = prepare(options, steps.back(), steps.back());
+  const Problem& p = all.problem();
+  const Job job = job_of(options, all);
+  const Expected expected = expect(p, all.inputs.view(), all.plan.oracle.queries);
+
+  Output outputs[2] = {Output(p), Output(p)};
+  std::vector<Facts> ladder;
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    const Stage& stage = steps[s];
+    Output &output = outputs[s % 2], &before = outputs[(s + 1) % 2];
+    Facts facts = facts_of(stage, options, all, job);
+    facts.timing = run_timed(stage, job, output, label_of(stage), 0, 0);
+    note_of_run(stage, facts);
+    facts.oracle = check_against_oracle(p, expected, output, stage.leeway);
+    if (s > 0) {
+      facts.previous = previous_facts(steps[s - 1], all.plan.oracle);
+      facts.previous->difference =
+          check_against_previous(p, expected, output, before, stage.leeway, steps[s - 1].leeway);
+    } else if (previous) {
+      facts.previous =
+          compare_with(*previous, job, all.plan, expected, output, stage.leeway, options.repeats);
+    }
+    ladder.push_back(std::move(facts));
+  }
+  if (!ladder.front().timing.facts.emulated) {
+    const std::vector<Timing> timings =
+        run_in_turn(steps, job, outputs[0], options.repeats, static_cast<double>(steps.size()));
+    for (std::size_t s = 0; s < steps.size(); ++s) {
+      ladder[s].timing = timings[s];
+      if (s > 0) ladder[s].previous->run = {timings[s - 1], true};
+    }
+  }
+  fmt::print(
+      "{}{}", options.json ? ladder_json(ladder) : ladder_text(ladder), options.json ? "\n" : "");
+  return std::all_of(ladder.begin(), ladder.end(), [](const Facts& f) { return f.right(); })
+             ? kRight
+             : kMismatch;
 }
 
 int refuse(const Stage& stage, const std::string& problem, ExitCode code = kRefused) {
@@ -173,28 +257,31 @@ int refuse(const Stage& stage, const std::string& problem, ExitCode code = kRefu
 
 int stage_main(int argc,
                char** argv,
-               const Stage& stage,
+               const std::vector<Stage>& steps,
                const std::optional<Stage>& previous) try {
-  const Options options = parse_options(argc, argv, stage);
+  const Options options = parse_options(argc, argv, steps);
+  const std::size_t at = options.step;
   ExitCode code = kRight;
-  if (options.answer.empty())
-    code = run_and_report(options, stage, previous);
-  else
+  if (!options.answer.empty())
     fmt::print("{}", options.answer);
-  if (std::fflush(stdout) != 0) return refuse(stage, "standard output can't be written");
+  else if (options.ladder)
+    code = run_ladder(options, steps, previous);
+  else
+    code = run_and_report(options, steps[at], at > 0 ? steps[at - 1] : previous);
+  if (std::fflush(stdout) != 0) return refuse(steps.back(), "standard output can't be written");
   return code;
 } catch (const Refused& refused) {
-  return refuse(stage, refused.what());
+  return refuse(steps.back(), refused.what());
 } catch (const CannotRun& cannot) {
-  return refuse(stage, cannot.what(), kCannotRun);
+  return refuse(steps.back(), cannot.what(), kCannotRun);
 } catch (const std::bad_alloc&) {
   const auto available = available_memory();
   return refuse(
-      stage,
+      steps.back(),
       fmt::format("out of memory{}: smaller sizes need less",
                   available ? fmt::format(" ({} are free)", bytes_text(*available)) : ""));
 } catch (const std::exception& error) {
-  return refuse(stage, error.what());
+  return refuse(steps.back(), error.what());
 }
 
 }  // namespace fa

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "common/harness/stage.hpp"
 
@@ -16,7 +17,12 @@ enum ExitCode {
 };
 
 /// Parses the command line, runs `stage`, checks it against the oracle and against `previous`
-/// (the stage before; none for stage 1) on the same input, and reports. Returns an ExitCode.
-int stage_main(int argc, char** argv, const Stage& stage, const std::optional<Stage>& previous);
+/// (the stage before; none for stage 1) on the same input, and reports. Returns an ExitCode. A stage
+/// with steps has them all in `steps`: --step chooses one, which is checked against the one before it,
+/// and --ladder runs all of them; the first comes after `previous`.
+int stage_main(int argc,
+               char** argv,
+               const std::vector<Stage>& steps,
+               const std::optional<Stage>& previous);
 
 }  // namespace fa

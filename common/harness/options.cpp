@@ -46,13 +46,14 @@ std::optional<Index> parse_integer(const std::string& text, Index least, Index m
 /// every refusal names the flag, the value and what is allowed.
 class Parser {
  public:
-  explicit Parser(const Stage& stage)
-      : stage_(stage),
+  explicit Parser(const std::vector<Stage>& steps)
+      : steps_(steps),
+        stage_(steps.back()),
         app_(fmt::format("Stage {}: {}. Runs on Q, K, V from files or made from a "
                          "seed, and checks itself.",
-                         stage.number,
-                         stage.title),
-             stage.name) {
+                         stage_.number,
+                         stage_.title),
+             stage_.name) {
     app_.allow_extras();  // refused below, with a better message
     app_.get_formatter()->column_width(28);
     app_.footer(
@@ -120,7 +121,11 @@ class Parser {
 
   void declare_problem() {
     const char* group = "Problem";
-    value("--dtype", "TYPE", "float32 (default), float16 or bfloat16; files are converted", group);
+    value("--dtype",
+          "TYPE",
+          fmt::format("float32, float16 or bfloat16; files are converted ({})",
+                      name_of(stage_.dtypes.front())),
+          group);
     app_.add_flag("--causal", causal_, "hide the keys behind each query")->group(group);
     app_.add_flag("--no-causal", no_causal_, "hide none, whatever the file says")->group(group);
     value("--window", "L,R", "keys visible before and behind the query; -1: all", group);
@@ -134,7 +139,12 @@ class Parser {
     value("--threads", "INT", "(all cores)", group);
     value("--repeats", "INT", "timed runs (as many as fit in two seconds)", group);
     value("--device", "NAME", "auto, gpu or simt, the emulator (CUDA stages; auto)", group);
-    // Stage 5's flag --step belongs here.
+    if (!has_steps()) return;
+    std::string labels;
+    for (const Stage& step : steps_) labels += (labels.empty() ? "" : ", ") + step.step;
+    value("--step", "LABEL", fmt::format("{} ({})", labels, steps_.back().step), group);
+    app_.add_flag("--ladder", options_.ladder, "run all steps on one input, and compare them")
+        ->group(group);
   }
 
   void declare_report() {
@@ -170,6 +180,9 @@ class Parser {
     if (std::find(kOutside.begin(), kOutside.end(), flag) != kOutside.end())
       throw Refused(fmt::format(
           "{}: outside this course: notes/00_start_here.md says where it would go", flag));
+    for (const char* name : {"--step", "--ladder"})
+      if (flag == name)
+        throw Refused(fmt::format("{}: stage {} has no steps", argument, stage_.number));
     std::vector<std::string> names;
     for (const CLI::Option* option : app_.get_options()) {
       for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
@@ -213,6 +226,22 @@ class Parser {
     for (const char* name : {"--br", "--bc"})
       if (given(name) && !stage_.tiled)
         throw Refused(fmt::format("{}: stage {} has no tiles", typed(name), stage_.number));
+    if (options_.ladder)
+      for (const char* name : {"--step", "--output"})
+        if (given(name)) throw Refused(typed(name) + ": --ladder runs all steps");
+  }
+
+  bool has_steps() const { return !stage_.step.empty(); }
+
+  /// The place of the step that was asked for, else of the last one.
+  std::size_t step() const {
+    if (!has_steps() || !given("--step")) return steps_.size() - 1;
+    std::vector<std::string> labels;
+    for (const Stage& step : steps_) labels.push_back(step.step);
+    const auto found = std::find(labels.begin(), labels.end(), text("--step"));
+    if (found == labels.end())
+      throw Refused(fmt::format("{}: must be one of {}", typed("--step"), fmt::join(labels, ", ")));
+    return static_cast<std::size_t>(found - labels.begin());
   }
 
   Device device() const {
@@ -299,6 +328,7 @@ class Parser {
     o.threads = static_cast<int>(integer("--threads", 1, kMaxThreads, 0));
     o.repeats = static_cast<int>(integer("--repeats", 1, kMaxRepeats, 0));
     o.device = device();
+    o.step = step();
   }
 
   void read_report() {
@@ -307,7 +337,8 @@ class Parser {
       throw Refused(fmt::format("--output {}: the name must end in .safetensors", options_.output));
   }
 
-  const Stage& stage_;
+  const std::vector<Stage>& steps_;
+  const Stage& stage_;  // the last of them: its number, its types, and whether it has tiles
   CLI::App app_;
   std::map<std::string, std::string> texts_;  // values as they were typed, by flag
   bool causal_ = false;
@@ -327,8 +358,8 @@ std::optional<Window> parse_window(const std::string& text) {
   return Window{*left, *right};
 }
 
-Options parse_options(int argc, const char* const* argv, const Stage& stage) {
-  return Parser(stage).parse(argc, argv);
+Options parse_options(int argc, const char* const* argv, const std::vector<Stage>& steps) {
+  return Parser(steps).parse(argc, argv);
 }
 
 }  // namespace fa

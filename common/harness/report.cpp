@@ -11,14 +11,14 @@ std::string Facts::failure() const {
   if (!previous || previous->difference.ok()) return "";
   const Comparison& c = previous->difference;
   return fmt::format(
-      "{} of {} elements differ from stage {}'s by more than both tolerances together; first {}: "
-      "got {:g}, stage {} has {:g}",
+      "{} of {} elements differ from {}'s by more than both tolerances together; first {}: "
+      "got {:g}, {} has {:g}",
       c.wrong,
       c.compared,
-      previous->number,
+      previous->label,
       name_of(c.first_wrong),
       c.first_wrong.got,
-      previous->number,
+      previous->label,
       c.first_wrong.expected);
 }
 

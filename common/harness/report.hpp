@@ -15,6 +15,8 @@ namespace fa {
 struct PreviousFacts {
   int number = 0;
   std::string name;
+  std::string step;   // "5a"; empty: a stage without steps
+  std::string label;  // "stage 4", "step 5a"
   PreviousRun run;
   Sample compared;
   Comparison difference;
@@ -25,6 +27,8 @@ struct Facts {
   int number = 0;
   std::string name;   // "stage1_naive"
   std::string title;  // "naive"
+  std::string step;   // "5a"; empty: a stage without steps
+  std::string adds;   // what the step adds to the one before
   Problem problem;
   std::string input;  // "layer.safetensors", "normal, seed 1"
   int threads = 1;
@@ -47,7 +51,14 @@ struct Facts {
 /// A page for a terminal; the last line begins with RIGHT or WRONG.
 std::string text_report(const Facts& facts);
 
-/// One JSON object on one line. Times are in seconds, memory and traffic in bytes, a window without
+/// The same for all steps of a stage on one input: a table with a line a step.
+std::string ladder_text(const std::vector<Facts>& steps);
+
+/// {"steps": [what json_report says of each], "right": …}
+std::string ladder_json(const std::vector<Facts>& steps);
+
+/// One JSON object on one line; what the stage and the one before are has "step" where they are steps.
+/// Times are in seconds, memory and traffic in bytes, a window without
 /// bound is -1, a tile is null where there is none, and so is the speed of a run in the emulator.
 /// Numbers that JSON can't hold are the strings "nan", "inf" and "-inf".
 std::string json_report(const Facts& facts);

@@ -74,14 +74,39 @@ Timing run_timed(const Stage& stage,
   return timing;
 }
 
+std::vector<Timing> run_in_turn(
+    const std::vector<Stage>& stages, Job job, Output& output, int repeats, double budget) {
+  std::vector<Timing> timings(stages.size());
+  const auto start = std::chrono::steady_clock::now();
+  const auto spent = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  for (int round = 1;
+       repeats > 0 ? round <= repeats
+                   : round <= kLeastRepeats || (spent() < budget && round <= kMostRepeats);
+       ++round)
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      Timing& timing = timings[s];
+      Progress progress(fmt::format("{}, round {}", label_of(stages[s]), round));
+      timing.seconds.push_back(run_once(stages[s], job, output, progress, timing.facts));
+      timing.warmed_up = true;
+      timing.extra_bytes = ScratchMeter::peak_bytes();
+    }
+  return timings;
+}
+
 PreviousRun run_previous(const Stage& stage,
                          const Job& job,
                          const std::vector<Index>& sample,
                          Output& output,
                          int repeats) {
   const Problem& p = job.problem;
-  const std::string what = fmt::format("stage {}, for comparison", stage.number);
+  const std::string what = label_of(stage) + ", for comparison";
   const double heads = static_cast<double>(p.B * p.Hq);
+  // A CUDA stage takes all queries whatever is asked for.
+  if (stage.on_device)
+    return {run_timed(stage, job, output, what, std::min(repeats, kLeastRepeats), kPreviousBudget),
+            true};
   bool all = job.threads > 0;
   if (all && !sample.empty() && p.flop() > kQuickFlop) {
     Job part = job;

@@ -30,6 +30,12 @@ Timing run_timed(const Stage& stage,
                  int repeats,
                  double budget);
 
+/// Runs the same job with several stages in turn, so that a device that gets warm or slow gets so for
+/// all: the times of `repeats` rounds; 0: as many as fit in `budget` seconds, at least three. Each
+/// stage has run before.
+std::vector<Timing> run_in_turn(
+    const std::vector<Stage>& stages, Job job, Output& output, int repeats, double budget);
+
 /// The stage before on the same input.
 struct PreviousRun {
   Timing timing;

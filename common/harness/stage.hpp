@@ -48,12 +48,21 @@ struct RunFacts {
   std::vector<std::pair<std::string, std::uint64_t>> counts;  // the emulator's, by name
   std::string faults;     // what the emulator found wrong; empty: nothing
   bool emulated = false;  // by the emulator: its time says nothing of a GPU
+  std::string note;       // what the user should know of how it ran, one line; empty: nothing
 };
+
+/// The note of a step whose kernel moves 16 bytes at a time, on tensors where that can't be done.
+inline constexpr const char* kOtherKernel =
+    "d is no multiple of 8, or rows don't begin at multiples of 16 bytes: step 2's kernel ran";
 
 struct Stage {
   int number = 0;
   std::string name;   // "stage1_naive", also the executable's
-  std::string title;  // "naive"
+  std::string title;  // "naive"; of a step "mma pipeline, step 5a: 32 queries a warp"
+  // Stage 5 has steps, each a Stage with the same number and name.
+  std::string step;    // "5a"; empty: a stage without steps
+  std::string adds;    // "32 queries a warp"
+  std::string source;  // "stage5_mma_pipeline/step5a_rows32.cuh"
   std::vector<DType> dtypes;
   bool tiled = false;      // takes --br and --bc
   bool on_device = false;  // takes --device: a CUDA stage
@@ -68,5 +77,10 @@ struct Stage {
   /// The prediction for a whole job: extra memory with all threads at work, bytes asked for.
   std::function<Cost(const Job&)> cost;
 };
+
+/// What reports call it: "stage 4", "step 5a".
+inline std::string label_of(const Stage& stage) {
+  return stage.step.empty() ? "stage " + std::to_string(stage.number) : "step " + stage.step;
+}
 
 }  // namespace fa

@@ -2,10 +2,10 @@
 #include "common/harness/main.hpp"
 
 namespace fa {
-Stage @FA_NAMESPACE@_stage();
+@FA_DECLARE_STAGES@
 @FA_DECLARE_PREVIOUS@
 }  // namespace fa
 
 int main(int argc, char** argv) {
-  return fa::stage_main(argc, argv, fa::@FA_NAMESPACE@_stage(), @FA_PREVIOUS_STAGE@);
+  return fa::stage_main(argc, argv, @FA_STAGES@, @FA_PREVIOUS_STAGE@);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "common/harness/report.hpp"
 #include "common/harness/units.hpp"
@@ -83,13 +84,15 @@ std::string oracle_text(const Facts& f) {
 }
 
 /// How much faster or slower than the stage before.
-std::string speed_text(double before, double now) {
+std::string speed_text(const Facts& f, double before, double now) {
+  const std::string who = f.step.empty() ? "this stage" : "this step";
   const double ratio = std::max(before / now, now / before);
-  if (ratio < 1.05) return "this stage is about as fast";
-  return fmt::format(before > now ? "this stage is {:.{}f} times as fast"
-                                  : "this stage takes {:.{}f} times as long",
-                     ratio,
-                     ratio < 9.95 ? 1 : 0);
+  if (ratio < 1.05) return who + " is about as fast";
+  return fmt::format(
+      before > now ? "{} is {:.{}f} times as fast" : "{} takes {:.{}f} times as long",
+      who,
+      ratio,
+      ratio < 9.95 ? 1 : 0);
 }
 
 std::string previous_text(const Facts& f) {
@@ -99,24 +102,111 @@ std::string previous_text(const Facts& f) {
   std::string comment = describe(before.compared, f.problem.Nq);
   if (before.run.all && own > 0 && its > 0 && !f.timing.facts.emulated) {
     comment = fmt::format("took {} on the same input: ", seconds_text(its));
-    comment += speed_text(its, own);
+    comment += speed_text(f, its, own);
   }
-  std::string text = line(fmt::format("stage {}", before.number),
-                          before.difference.ok() ? "agrees" : "DIFFERS",
-                          comment);
+  std::string text = line(before.label, before.difference.ok() ? "agrees" : "DIFFERS", comment);
   return text + line("  O, LSE",
                      fmt::format("difference {:.2g}", before.difference.max_error),
                      share_text(before.difference, "both tolerances"));
 }
 
+/// The lines that say what was computed from what, and where.
+std::string input_text(const Facts& f) {
+  return fmt::format("  {:10} {}\n", "problem", problem_text(f.problem)) +
+         fmt::format("  {:10} {}\n", "input", one_line(f.input)) +
+         fmt::format("  {:10} {}\n", "device", device_text(f));
+}
+
+/// 12,345,678 as "12.3M".
+std::string short_count(std::uint64_t count) {
+  const double n = static_cast<double>(count);
+  if (n < 1e4) return std::to_string(count);
+  return n < 1e6 ? fmt::format("{:.3g}k", n / 1e3) : fmt::format("{:.3g}M", n / 1e6);
+}
+
+/// The sum of the emulator's counts with these names.
+std::string counted(const Facts& f, const std::vector<std::string>& names) {
+  std::uint64_t sum = 0;
+  for (const auto& [name, count] : f.timing.facts.counts)
+    if (std::find(names.begin(), names.end(), name) != names.end()) sum += count;
+  return short_count(sum);
+}
+
+/// What the ladder's table has between a step's name and its error.
+struct Column {
+  std::string head;
+  std::function<std::string(const Facts&)> cell;
+};
+
+std::vector<Column> timed_columns() {
+  return {{"time", [](const Facts& f) { return seconds_text(f.timing.median()); }},
+          {"TFLOP/s", [](const Facts& f) { return fmt::format("{:.3g}", f.gflop_per_s() / 1e3); }},
+          {"gain", [](const Facts& f) {
+             if (!f.previous || !f.previous->run.all || f.timing.median() <= 0)
+               return std::string();
+             return fmt::format("x{:.2f}", f.previous->run.timing.median() / f.timing.median());
+           }}};
+}
+
+std::vector<Column> counted_columns() {
+  const auto column = [](const char* head, std::vector<std::string> names) {
+    return Column{head, [names](const Facts& f) { return counted(f, names); }};
+  };
+  return {
+      column("sectors", {"global_load_sectors", "global_store_sectors", "async_copy_sectors"}),
+      column("wavefronts",
+             {"shared_load_wavefronts",
+              "shared_store_wavefronts",
+              "ldmatrix_wavefronts",
+              "async_copy_wavefronts"}),
+      column("conflicts",
+             {"shared_load_conflicts",
+              "shared_store_conflicts",
+              "ldmatrix_conflicts",
+              "async_copy_conflicts"}),
+      column("ldmatrix", {"ldmatrix_requests"}),
+      column("mma", {"mma"}),
+      column("barriers", {"block_barriers"}),
+  };
+}
+
 }  // namespace
+
+std::string ladder_text(const std::vector<Facts>& steps) {
+  const Facts& first = steps.front();
+  const bool emulated = first.timing.facts.emulated;
+  const std::vector<Column> columns = emulated ? counted_columns() : timed_columns();
+  std::string text = fmt::format("Stage {}: all steps on one input\n\n", first.number) +
+                     input_text(first) + fmt::format("\n  {:4}  {:22}", "step", "what it adds");
+  for (const Column& column : columns) text += fmt::format("  {:>10}", column.head);
+  text += "    error\n";
+  std::string failures;
+  for (const Facts& f : steps) {
+    text += fmt::format("  {:4}  {:22}", f.step, f.adds);
+    for (const Column& column : columns) text += fmt::format("  {:>10}", column.cell(f));
+    text += fmt::format("  {:7.1e}{}\n", f.oracle.O.max_error, f.right() ? "" : "  WRONG");
+    if (!f.right()) failures += fmt::format("\nstep {}: {}", f.step, f.failure());
+  }
+  if (emulated)
+    text +=
+        "\nCounted by the emulator, over the whole run: 32-byte sectors of global memory; cycles "
+        "of\n"
+        "the shared memory's banks, and how many of them conflicts added; ldmatrix and mma by "
+        "warp;\n"
+        "barriers by block.";
+  else
+    text += fmt::format(
+        "\ntime: {}, the steps in turn. gain: how many times as fast as the line before, the "
+        "first\n"
+        "line as stage 4.",
+        runs_text(first.timing));
+  text += " error: the largest of O against the float64 oracle.\n";
+  return text + (failures.empty() ? "\nRIGHT\n" : fmt::format("\nWRONG:{}\n", failures));
+}
 
 std::string text_report(const Facts& f) {
   const Problem& p = f.problem;
-  std::string text = fmt::format("Stage {}: {}\n\n", f.number, f.title);
-  text += fmt::format("  {:10} {}\n", "problem", problem_text(p));
-  text += fmt::format("  {:10} {}\n", "input", one_line(f.input));
-  text += fmt::format("  {:10} {}\n", "device", device_text(f));
+  std::string text = fmt::format("Stage {}: {}\n\n", f.number, f.title) + input_text(f);
   text += line("time", seconds_text(f.timing.median()), runs_text(f.timing));
   if (!f.timing.facts.emulated)
     text += line("speed",

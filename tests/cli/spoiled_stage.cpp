@@ -55,5 +55,5 @@ int main(int argc, char** argv) {
     spoil(job);
     return fa::RunFacts{};
   };
-  return fa::stage_main(argc, argv, stage, fa::stage2_stage());
+  return fa::stage_main(argc, argv, {stage}, fa::stage2_stage());
 }
