@@ -108,8 +108,8 @@ __global__ void __launch_bounds__(kThreads)
       load_tile<Bc, D>(sV_both + (buffer ^ 1) * Bc, gV, next, keys.last);
     }
     //# endregion
-    if (const int w0 = warp * kRows; seen.last(w0 + kRows - 1) <= j0 || j0 + Bc <= seen.first(w0))
-      continue;
+    const BlockMask tile = seen.from_key(j0);
+    if (tile.last(warp * kRows + kRows - 1) <= 0 || tile.first(warp * kRows) >= Bc) continue;
     //# region scores  S = Q Kᵀ
     float s_tile[2][Bc / 8][4] = {};
 #pragma unroll
@@ -129,14 +129,14 @@ __global__ void __launch_bounds__(kThreads)
     //# endregion
     float m_tile[4];
     bool grew = false;
-    const bool all_visible = seen.first(Br - 1) <= j0 && j0 + Bc <= seen.last(0);
+    const bool all_visible = tile.first(Br - 1) == 0 && tile.last(0) >= Bc;
 #pragma unroll
     for (int r = 0; r < 4; ++r) {  // rows g, g + 8, g + 16, g + 24
       float(&s_i)[Bc / 8][4] = s_tile[r / 2];
       const int i = row + 8 * r, e = r % 2 * 2;  // its elements in a piece: e and e + 1
       //# region mask  of row i, only the keys that query i sees; the others have P = 0
       if (!all_visible) {
-        const int first = seen.first(i) - j0, last = seen.last(i) - j0;
+        const int first = tile.first(i), last = tile.last(i);
         for (int n = 0; n < Bc / 8; ++n)
           for (int y = 0; y < 2; ++y)
             if (const int j = 8 * n + 2 * t + y; j < first || j >= last) s_i[n][e + y] = -INFINITY;

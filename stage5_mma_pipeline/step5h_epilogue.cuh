@@ -31,22 +31,23 @@ __device__ Shared<T> at(SharedTile<T, D> tile, int i, int x) {
   return tile[i] + swizzled(i, x);
 }
 
-/// Starts copying `there` rows that begin at `from`, as one group of copies. 8 neighbouring threads
-/// copy 64 columns of a row. Rows and columns that aren't there become 0: what lies there may be
-/// NaN, and 0 · NaN is NaN.
+/// Where this thread begins to copy a tile: 8 neighbouring threads copy 64 columns of a row.
+__device__ inline int copy_row() { return threadIdx.x / 8; }
+__device__ inline int copy_column() { return threadIdx.x % 8 * 8; }
+
+/// Starts copying `there` rows of `columns`, as one group of copies; `from` is this thread's first
+/// piece. Rows and columns that aren't there become 0: what lies there may be NaN, and 0 · NaN is NaN.
 template <int rows, int D, class T>
 __device__ void load_tile(
     SharedTile<T, D> tile, Global<const T> from, Index stride, int there, int columns) {
   constexpr int at_once = kThreads / 8;  // rows: a multiple of 8, which swizzled() doesn't notice
-  const int i0 = threadIdx.x / 8, x0 = threadIdx.x % 8 * 8;
-  const Shared<T> to = at(tile, i0, x0);
-  from += i0 * stride + x0;
+  const Shared<T> to = at(tile, copy_row(), copy_column());
 #pragma unroll
   for (int i = 0; i < rows; i += at_once)
 #pragma unroll
     for (int x = 0; x < D; x += 64) {
-      const int bytes = i0 + i < there ? 2 * min(max(columns - x0 - x, 0), 8) : 0;
-      cp_async_16(to + (i * D + x), from + (i * stride + x), bytes);
+      const bool is_there = copy_row() + i < there && copy_column() + x < columns;
+      cp_async_16(to + (i * D + x), from + (i * stride + x), is_there ? 16 : 0);
     }
   cp_async_commit();
 }
@@ -68,10 +69,11 @@ __global__ void __launch_bounds__(kThreads)
   const SharedTile<T, D> sV_both = memory.tile<T, D>("sV", 2 * Bc);
 
   // The block's: queries [i0, i1) of head h, batch item b; the last, which see most keys, first.
-  const Index tiles = (Q.N + Br - 1) / Br;
-  const Index h = blockIdx.x / tiles % Q.H, b = blockIdx.x / tiles / Q.H;
-  const Index i0 = (tiles - 1 - blockIdx.x % tiles) * Br, i1 = min(i0 + Br, Q.N);
-  const GlobalMatrix<const T> gK = K.head(b, h / (Q.H / K.H)), gV = V.head(b, h / (Q.H / K.H));
+  const unsigned heads = Q.H, tiles = (Q.N + Br - 1) / Br;  // divisions of 64 bits are slow
+  const Index h = blockIdx.x / tiles % heads, b = blockIdx.x / tiles / heads;
+  const Index i0 = Index{tiles - 1 - blockIdx.x % tiles} * Br, i1 = min(i0 + Br, Q.N);
+  const unsigned kv_heads = K.H, kv = static_cast<unsigned>(h) / (heads / kv_heads);
+  const GlobalMatrix<const T> gK = K.head(b, kv), gV = V.head(b, kv);
   // The thread's, in each piece of 16 queries by 8 keys (or columns) that an mma gives its warp:
   // rows g and g + 8, keys 2t and 2t + 1 of both. Two such pieces lie below each other.
   const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
@@ -87,7 +89,9 @@ __global__ void __launch_bounds__(kThreads)
   //# region load_q
   const Index k_stride = contiguous ? D : K.row_stride, v_stride = contiguous ? D : V.row_stride;
   const int columns = contiguous ? D : static_cast<int>(Q.d);
-  load_tile<Br, D>(sQ, Q.head(b, h)[i0], Q.row_stride, static_cast<int>(i1 - i0), columns);
+  const Index q_stride = contiguous ? D : Q.row_stride;
+  const Global<const T> gQ = Q.head(b, h)[i0] + (copy_row() * q_stride + copy_column());
+  load_tile<Br, D>(sQ, gQ, q_stride, static_cast<int>(i1 - i0), columns);
   if (scale < 0) {  // then −Q has the scores that c wants
     cp_async_wait<0>();
     __syncthreads();
@@ -99,25 +103,26 @@ __global__ void __launch_bounds__(kThreads)
   for (float& m : m_rows) m = -INFINITY;
   const KeyRange keys = mask.keys(i0, i1);
   const BlockMask seen = mask.block(i0, i1);
-  Global<const T> k_next = gK[keys.first], v_next = gV[keys.first];
+  Global<const T> k_next = gK[keys.first] + (copy_row() * k_stride + copy_column());
+  Global<const T> v_next = gV[keys.first] + (copy_row() * v_stride + copy_column());
   if (seen.count > 0) {
     load_tile<Bc, D>(sK_both, k_next, k_stride, seen.count, columns);
     load_tile<Bc, D>(sV_both, v_next, v_stride, seen.count, columns);
   }
-  int buffer = 0;
-  for (int j0 = 0; j0 < seen.count; j0 += Bc, buffer ^= 1) {  // counted from keys.first
-    const SharedTile<T, D> sK = sK_both + buffer * Bc, sV = sV_both + buffer * Bc;
+  for (int j0 = 0; j0 < seen.count; j0 += Bc) {         // counted from keys.first
+    const int here = j0 % (2 * Bc), there = Bc - here;  // the rows of both tiles that are in use
+    const SharedTile<T, D> sK = sK_both + here, sV = sV_both + here;
     //# region load_kv
     cp_async_wait<0>();
     __syncthreads();  // everybody's part is there, and nobody needs the tile before any more
     k_next += Bc * k_stride, v_next += Bc * v_stride;
     if (const int left = seen.count - j0 - Bc; left > 0) {
-      load_tile<Bc, D>(sK_both + (buffer ^ 1) * Bc, k_next, k_stride, left, columns);
-      load_tile<Bc, D>(sV_both + (buffer ^ 1) * Bc, v_next, v_stride, left, columns);
+      load_tile<Bc, D>(sK_both + there, k_next, k_stride, left, columns);
+      load_tile<Bc, D>(sV_both + there, v_next, v_stride, left, columns);
     }
     //# endregion
-    if (const int w0 = warp * kRows; seen.last(w0 + kRows - 1) <= j0 || j0 + Bc <= seen.first(w0))
-      continue;
+    const BlockMask tile = seen.from_key(j0);
+    if (tile.last(warp * kRows + kRows - 1) <= 0 || tile.first(warp * kRows) >= Bc) continue;
     //# region scores  S = Q Kᵀ
     float s_tile[2][Bc / 8][4] = {};
 #pragma unroll
@@ -137,14 +142,14 @@ __global__ void __launch_bounds__(kThreads)
     //# endregion
     float m_tile[4];
     bool grew = false;
-    const bool all_visible = seen.first(Br - 1) <= j0 && j0 + Bc <= seen.last(0);
+    const bool all_visible = tile.first(Br - 1) == 0 && tile.last(0) >= Bc;
 #pragma unroll
     for (int r = 0; r < 4; ++r) {  // rows g, g + 8, g + 16, g + 24
       float(&s_i)[Bc / 8][4] = s_tile[r / 2];
       const int i = row + 8 * r, e = r % 2 * 2;  // its elements in a piece: e and e + 1
       //# region mask  of row i, only the keys that query i sees; the others have P = 0
       if (!all_visible) {
-        const int first = seen.first(i) - j0, last = seen.last(i) - j0;
+        const int first = tile.first(i), last = tile.last(i);
         for (int n = 0; n < Bc / 8; ++n)
           for (int y = 0; y < 2; ++y)
             if (const int j = 8 * n + 2 * t + y; j < first || j >= last) s_i[n][e + y] = -INFINITY;
@@ -224,7 +229,7 @@ __global__ void __launch_bounds__(kThreads)
     float(&o_i)[D / 8][4] = o_tile[r / 2];
     const float m = m_rows[r], l = l_tile[r / 2][e];
     //# region finish  O = o / l, LSE = scale · m + log l; a query that sees no key has O = 0
-    const float factor = i >= i1 || mask.keys(i).empty() ? 1 : 1 / l;
+    const float factor = seen.last(row + 8 * r) <= seen.first(row + 8 * r) ? 1 : 1 / l;
     for (int n = 0; n < D / 8; ++n) o_i[n][e] *= factor, o_i[n][e + 1] *= factor;
     if (t == 0 && i < i1) LSE[(b * Q.H + h) * Q.N + i] = m * (c * 0.693147181f) + logf(l);
     //# endregion

@@ -57,6 +57,7 @@ struct BlockMask {
   int left = 0;      // keys before the diagonal that are visible, 2^30 for all
   int right = 0;     // keys behind it, likewise
 
+  /// Query i sees the keys [first(i), last(i)), or none where the second isn't larger.
   FA_HOST_DEVICE int first(int i) const {
     const int first = diagonal + i - left;
     return first < 0 ? 0 : first;
@@ -64,6 +65,11 @@ struct BlockMask {
   FA_HOST_DEVICE int last(int i) const {
     const int last = diagonal + i + right + 1;
     return last < count ? last : count;
+  }
+
+  /// The same with keys counted from j0 on.
+  FA_HOST_DEVICE BlockMask from_key(int j0) const {
+    return {count - j0, diagonal - j0, left, right};
   }
 };
 
