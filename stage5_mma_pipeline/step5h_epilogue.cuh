@@ -222,6 +222,12 @@ __global__ void __launch_bounds__(kThreads)
     }
     //# endregion
   }
+  // O goes through the warp's own rows of sQ, which no other warp reads.
+  if (seen.count == 0) {  // then nobody has waited for Q yet
+    cp_async_wait<0>();
+    __syncthreads();
+  }
+  __syncwarp();  // no lane reads Q any more
 #pragma unroll
   for (int r = 0; r < 4; ++r) {
     const Index i = i0 + row + 8 * r;
@@ -233,7 +239,6 @@ __global__ void __launch_bounds__(kThreads)
     for (int n = 0; n < D / 8; ++n) o_i[n][e] *= factor, o_i[n][e + 1] *= factor;
     if (t == 0 && i < i1) LSE[(b * Q.H + h) * Q.N + i] = m * (c * 0.693147181f) + logf(l);
     //# endregion
-    // O goes through the warp's own rows of sQ, which no other warp reads.
     for (int n = 0; n < D / 8; ++n)
       store_vector(at(sQ, row + 8 * r, 8 * n + 2 * t), round_pair<T>(o_i[n][e], o_i[n][e + 1]));
   }

@@ -15,6 +15,7 @@ Stage stage1_stage();
 Stage stage2_stage();
 Stage stage3_stage();
 Stage stage4_stage();
+std::vector<Stage> stage5_steps();
 
 /// A stage, and how it is to run.
 struct Variant {
@@ -23,6 +24,8 @@ struct Variant {
   Tile tile = {};  // 0: the stage's default
   Device device = Device::automatic;
   Index most_d = std::numeric_limits<Index>::max();  // larger head dimensions are to be refused
+  bool early_copies = false;  // in the emulator: simt::Copies::early instead of late
+  bool whole_suite = true;    // else only probes, cases, ragged shapes and strides
 };
 
 inline std::vector<Stage> cpu_stages() {
@@ -35,9 +38,24 @@ inline std::vector<Stage> cpu_stages() {
 
 inline std::vector<Variant> device_stages(Device device) {
   const std::string where = device == Device::gpu ? " on the GPU" : " in the emulator";
-  return {
+  std::vector<Variant> variants = {
       {"stage4_simple_cuda" + where, stage4_stage(), {}, device, 256},
   };
+  // The newest step takes the whole suite, all of them what shows most. In the emulator twice: with
+  // copies that arrive at their wait, which finds a missing wait, and with copies that arrive at once
+  // while a warp is far ahead, which finds a buffer overwritten too early.
+  const std::vector<Stage> steps = stage5_steps();
+  for (const Stage& step : steps) {
+    Variant variant{"step " + step.step + where, step, {}, device, 128};
+    variant.whole_suite = step.step == steps.back().step;
+    variants.push_back(variant);
+    if (device != Device::simt) continue;
+    variant.name += ", early copies";
+    variant.early_copies = true;
+    variant.whole_suite = false;
+    variants.push_back(variant);
+  }
+  return variants;
 }
 
 /// What this program tests, chosen by which file of tests/suites it is linked with.
@@ -47,6 +65,43 @@ struct Suite {
 };
 const Suite& suite();
 
-inline const std::vector<Variant>& all_variants() { return suite().variants; }
+/// Every variant, also those that don't take the whole suite.
+inline const std::vector<Variant>& every_variant() { return suite().variants; }
+
+/// Those that take the whole suite.
+inline const std::vector<Variant>& all_variants() {
+  static const std::vector<Variant> whole = [] {
+    std::vector<Variant> some;
+    for (const Variant& variant : every_variant())
+      if (variant.whole_suite) some.push_back(variant);
+    return some;
+  }();
+  return whole;
+}
+
+/// Those that take the whole suite, and of the others the n-th part whose turn it is: a sweep over many
+/// problems shows every step some of them, in the time that the emulator takes for a few.
+inline std::vector<Variant> in_turn(std::size_t n, std::size_t parts) {
+  std::vector<Variant> some;
+  const std::vector<Variant>& all = every_variant();
+  for (std::size_t v = 0; v < all.size(); ++v)
+    if (all[v].whole_suite || suite().on == Suite::On::gpu || (n + v) % parts == 0)
+      some.push_back(all[v]);
+  return some;
+}
+
+inline bool takes(const Variant& variant, DType dtype) {
+  for (const DType known : variant.stage.dtypes)
+    if (known == dtype) return true;
+  return false;
+}
+
+/// Of these, the variants that take the problem: its type, and its d.
+inline std::vector<Variant> that_take(const Problem& p, const std::vector<Variant>& variants) {
+  std::vector<Variant> some;
+  for (const Variant& variant : variants)
+    if (takes(variant, p.dtype) && p.d <= variant.most_d) some.push_back(variant);
+  return some;
+}
 
 }  // namespace fa

@@ -13,19 +13,32 @@ struct Probe {
   float all = 0;  // not 0: every element of Q, K and V is this, and so must be every element of O
 };
 
-/// Two query heads a KV head, more keys than queries, sizes that no tile divides. In the emulator
-/// several tiles of keys are enough; two batch items and a column that is missing show what only a
-/// kernel can get wrong.
-Problem ragged(DType dtype, bool in_emulator) {
-  Problem p = in_emulator ? one_head(70, 133, 63, dtype) : one_head(70, 601, 40, dtype);
+/// Which probes a stage gets.
+enum class Size {
+  cpu,
+  emulator,  // smaller: several tiles of keys are enough
+  steps,     // in the emulator, for kernels that copy 16 bytes at a time and multiply in 16 bits
+};
+
+Size size_for(const Variant& variant) {
+  if (variant.device != Device::simt) return Size::cpu;
+  return variant.stage.number < 5 ? Size::emulator : Size::steps;
+}
+
+/// Two query heads a KV head, more keys than queries, sizes that no tile divides. Two batch items and
+/// columns that are missing show what only a kernel can get wrong.
+Problem ragged(DType dtype, Size size) {
+  const bool in_emulator = size != Size::cpu;
+  Problem p = in_emulator ? one_head(70, 133, size == Size::steps ? 56 : 63, dtype)
+                          : one_head(70, 601, 40, dtype);
   p.B = in_emulator ? 2 : 1;
   p.Hq = 4;
   p.Hkv = 2;
   return p;
 }
 
-std::vector<Probe> probes(DType dtype, bool in_emulator) {
-  const Problem p = ragged(dtype, in_emulator);
+std::vector<Probe> probes(DType dtype, Size size) {
+  const Problem p = ragged(dtype, size);
   Problem more_queries = p;
   more_queries.Nq = 150;
   more_queries.Nkv = 101;
@@ -38,9 +51,15 @@ std::vector<Probe> probes(DType dtype, bool in_emulator) {
       {"long-tail", "long-tail", p},
       {"random window", "normal", with_mask(more_queries, false, 45, 9)},
   };
-  if (dtype != DType::float16)  // which ends at 65,504
-    for (const float value : {133120.0f, 199680.0f})
-      all.push_back({"huge scores", "constant", one_head(33, 33, 40, dtype), value});
+  // float16 ends at 65,504.
+  for (const float value : dtype == DType::float16 ? std::vector<float>{50016, 60000}
+                                                   : std::vector<float>{133120, 199680})
+    all.push_back({"huge scores", "constant", one_head(33, 33, 40, dtype), value});
+  if (size == Size::steps) {  // which take the scale apart: its size, its sign
+    Problem negative = p;
+    negative.scale = -p.scale;
+    all.push_back({"negative scale", "normal", negative});
+  }
   return all;
 }
 
@@ -62,11 +81,11 @@ struct Prepared {
 };
 
 /// Inputs and right answers, made once a type: mutants by the dozen run on them.
-const std::vector<Prepared>& prepared(DType dtype, bool in_emulator) {
-  static std::map<std::pair<DType, bool>, std::vector<Prepared>> all;
-  std::vector<Prepared>& mine = all[{dtype, in_emulator}];
+const std::vector<Prepared>& prepared(DType dtype, Size size) {
+  static std::map<std::pair<DType, Size>, std::vector<Prepared>> all;
+  std::vector<Prepared>& mine = all[{dtype, size}];
   if (mine.empty())
-    for (const Probe& probe : probes(dtype, in_emulator)) {
+    for (const Probe& probe : probes(dtype, size)) {
       Inputs inputs = make_inputs(probe.problem, probe.pattern, 2026);
       if (probe.all != 0)
         for (const AnyTensor& X : {inputs.Q.view(), inputs.K.view(), inputs.V.view()})
@@ -83,7 +102,7 @@ const std::vector<Prepared>& prepared(DType dtype, bool in_emulator) {
 const std::vector<std::string>& probe_names() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> result;
-    for (const Probe& probe : probes(DType::float32, false))
+    for (const Probe& probe : probes(DType::float16, Size::steps))
       if (result.empty() || result.back() != probe.name) result.push_back(probe.name);
     return result;
   }();
@@ -92,7 +111,7 @@ const std::vector<std::string>& probe_names() {
 
 std::vector<Failure> run_probes(const Variant& variant, DType dtype) {
   std::vector<Failure> failures;
-  for (const Prepared& each : prepared(dtype, variant.device == Device::simt)) {
+  for (const Prepared& each : prepared(dtype, size_for(variant))) {
     const Problem& p = each.probe.problem;
     std::string failure = check(variant, p, each.inputs.view(), each.expected);
     if (failure.empty() && each.probe.all != 0)

@@ -1,6 +1,9 @@
 #include "tests/support.hpp"
 
 #include <cstring>
+#include <optional>
+
+#include "common/simt/launch.hpp"
 
 namespace fa {
 
@@ -30,6 +33,12 @@ bool sees(const Problem& p, Index i, Index j) {
 
 RunFacts run_job(const Variant& variant, Job job) {
   job.device = variant.device;
+  std::optional<simt::Session> early;
+  if (variant.early_copies) {
+    simt::Options options;
+    options.copies = simt::Copies::early;
+    early.emplace(options);
+  }
   const RunFacts facts = variant.stage.run(job);
   const bool on_gpu = facts.seconds >= 0, in_emulator = !facts.counts.empty();
   if (job.problem.B * job.problem.Hq * job.problem.Nq > 0 &&
@@ -65,12 +74,16 @@ std::string check(const Variant& variant,
   return variant.name + ", " + describe(p) + ": " + outcome.failure() + "\n" + facts.faults;
 }
 
-std::string check_all_variants(const Problem& p, const std::string& pattern, std::uint64_t seed) {
+std::string check_variants(const std::vector<Variant>& variants,
+                           const Problem& p,
+                           const std::string& pattern,
+                           std::uint64_t seed) {
   const Inputs inputs = make_inputs(p, pattern, seed);
   const Expected expected = expect(p, inputs.view());
   std::string failures;
-  for (const Variant& variant : all_variants()) {
-    if (p.d <= variant.most_d) {
+  for (const Variant& variant : variants) {
+    const bool known_type = takes(variant, p.dtype);
+    if (p.d <= variant.most_d && known_type) {
       failures += check(variant, p, inputs.view(), expected);
       continue;
     }
@@ -80,9 +93,10 @@ std::string check_all_variants(const Problem& p, const std::string& pattern, std
     } catch (const Refused& refused) {
       refusal = refused.what();
     }
-    if (refusal.find("d = " + std::to_string(p.d)) == std::string::npos)
+    const std::string name = known_type ? "d = " + std::to_string(p.d) : name_of(p.dtype);
+    if (refusal.find(name) == std::string::npos)
       failures +=
-          variant.name + ", " + describe(p) + ": should refuse d by name: " + refusal + "\n";
+          variant.name + ", " + describe(p) + ": should refuse " + name + ": " + refusal + "\n";
   }
   return failures;
 }

@@ -40,10 +40,19 @@ std::string check(const Variant& variant,
 
 /// Makes inputs and checks every variant on them. Returns a line for each that fails, which begins
 /// with its name and the problem. A variant that the problem's d is too large for must refuse it by
-/// name.
-std::string check_all_variants(const Problem& problem,
-                               const std::string& pattern = "normal",
-                               std::uint64_t seed = 1);
+/// name, and so must a variant that doesn't take the problem's type.
+std::string check_variants(const std::vector<Variant>& variants,
+                           const Problem& problem,
+                           const std::string& pattern = "normal",
+                           std::uint64_t seed = 1);
+inline std::string check_all_variants(const Problem& problem,
+                                      const std::string& pattern = "normal",
+                                      std::uint64_t seed = 1) {
+  return check_variants(all_variants(), problem, pattern, seed);
+}
+
+/// The type that a variant is tried in where the type doesn't matter.
+inline DType type_of(const Variant& variant) { return variant.stage.dtypes.front(); }
 
 /// Are O and LSE of row i of head h equal bit for bit? For every row of every head: same_bits.
 bool same_row(

@@ -1,4 +1,6 @@
 // What only the emulator can show of the CUDA stages.
+#include <cmath>
+
 #include "common/simt/launch.hpp"
 #include "tests/catch.hpp"
 #include "tests/support.hpp"
@@ -29,7 +31,7 @@ TEST_CASE("Grids beyond 65,535 in batch items or heads: chosen blocks write thei
       (in_heads ? p.Hq : p.B) = 131073;
       if (in_heads) p.Hkv = p.Hq;
       const Inputs inputs = numbered_items(p);
-      for (const Variant& variant : all_variants()) {
+      for (const Variant& variant : that_take(p, all_variants())) {
         INFO(variant.name << ", " << describe(p));
         simt::Options options;
         options.blocks = chosen;
@@ -45,7 +47,9 @@ TEST_CASE("Grids beyond 65,535 in batch items or heads: chosen blocks write thei
           for (Index x = 0; x < p.d; ++x)
             right += output.O().at(b, h, 0, x) == static_cast<float>(item % 97 + 1);
           CHECK(right == p.d);
-          CHECK(output.LSE()[item] == p.scale * 16);
+          // Steps count in powers of 2: c · m · ln 2 is as near to scale · m as float32 comes.
+          const float allowed = variant.stage.step.empty() ? 0 : 1e-6f;
+          CHECK(std::abs(output.LSE()[item] - p.scale * 16) <= allowed);
         }
       }
     }
@@ -53,8 +57,9 @@ TEST_CASE("Grids beyond 65,535 in batch items or heads: chosen blocks write thei
 
 TEST_CASE("Grids beyond 65,535 tiles of queries: the first and the last rows are right") {
   for (const Variant& variant : all_variants()) {
-    const Index Br = variant.stage.tile_for(one_head(1, 1, 1), {}).Br;
-    const Problem p = with_mask(one_head(65537 * Br - 3, 50, 1), true, 20, -1);
+    const Index Br = variant.stage.tile_for(one_head(1, 1, 8), {}).Br;
+    const Index d = variant.stage.step.empty() ? 1 : 8;  // 8: what a step's own kernel takes
+    const Problem p = with_mask(one_head(65537 * Br - 3, 50, d, type_of(variant)), true, 20, -1);
     const Index blocks = 65537;
     const Inputs inputs = make_inputs(p, "normal", 31);
     simt::Options options;
@@ -64,11 +69,12 @@ TEST_CASE("Grids beyond 65,535 tiles of queries: the first and the last rows are
     INFO(variant.name << ", " << describe(p));
     CHECK(output.guards_intact());
     // Three whole tiles and the last one, which lacks three queries.
-    CHECK(output.unwritten() == 2 * (p.Nq - (4 * Br - 3)));
+    CHECK(output.unwritten() == (d + 1) * (p.Nq - (4 * Br - 3)));
     std::vector<Index> queries;
     for (const Index first : {Index{0}, Br, (blocks - 2) * Br, (blocks - 1) * Br})
       for (Index i = first; i < std::min(first + Br, p.Nq); ++i) queries.push_back(i);
-    const OracleCheck outcome = check_against_oracle(p, expect(p, inputs.view(), queries), output);
+    const OracleCheck outcome =
+        check_against_oracle(p, expect(p, inputs.view(), queries), output, variant.stage.leeway);
     CHECK(outcome.O.wrong + outcome.LSE.wrong == 0);
   }
 }
@@ -79,7 +85,7 @@ TEST_CASE("Another order of the warps gives the same bits, and no fault") {
       Problem p = with_mask(one_head(70, 133, d, dtype), true);
       p.Hq = 2;
       const Inputs inputs = make_inputs(p, "normal", 32);
-      for (const Variant& variant : all_variants()) {
+      for (const Variant& variant : that_take(p, all_variants())) {
         INFO(variant.name << ", " << describe(p));
         const Output plain = run(variant, p, inputs.view());
         simt::Options options;
@@ -99,7 +105,7 @@ TEST_CASE("Counted traffic is what the stage's formula says") {
           p.Hq = 2;
           const Inputs inputs = make_inputs(p, "normal", 33);
           const Tensors t = inputs.view();
-          for (const Variant& variant : all_variants()) {
+          for (const Variant& variant : that_take(p, all_variants())) {
             INFO(variant.name << ", " << describe(p));
             Output output(p);
             const Job job{p, t.Q, t.K, t.V, output.O(), output.LSE(), {}, {}, 1};
@@ -113,10 +119,11 @@ TEST_CASE("Counted traffic is what the stage's formula says") {
 TEST_CASE("A query count that no grid holds is refused by name") {
   // 2^31 blocks would be needed; Q and O are one row that every head and query shares.
   for (const Variant& variant : all_variants()) {
-    Problem p = one_head(Index{1} << 38, 1, 1);
-    const Inputs inputs = make_inputs(one_head(1, 1, 1), "constant", 1);
+    const DType dtype = type_of(variant);
+    Problem p = one_head(Index{1} << 38, 1, 1, dtype);
+    const Inputs inputs = make_inputs(one_head(1, 1, 1, dtype), "constant", 1);
     Tensors view = inputs.view();
-    Output output(one_head(1, 1, 1));
+    Output output(one_head(1, 1, 1, dtype));
     view.Q.N = p.Nq;
     view.Q.row_stride = 0;
     AnyTensor O = output.O();

@@ -18,14 +18,16 @@ TEST_CASE("A refused run leaves the GPU as it was") {
 
 TEST_CASE("Grids beyond 65,535 tiles of queries are right in every part") {
   for (const Variant& variant : all_variants()) {
-    const Index Br = variant.stage.tile_for(one_head(1, 1, 1), {}).Br;
-    const Problem p = with_mask(one_head(65537 * Br - 3, 50, 1), true, 20, -1);
+    const Index Br = variant.stage.tile_for(one_head(1, 1, 8), {}).Br;
+    const Index d = variant.stage.step.empty() ? 1 : 8;  // 8: what a step's own kernel takes
+    const Problem p = with_mask(one_head(65537 * Br - 3, 50, d, type_of(variant)), true, 20, -1);
     const Inputs inputs = make_inputs(p, "normal", 31);
     const Output output = run(variant, p, inputs.view());
     INFO(variant.name << ", " << describe(p));
     std::vector<Index> queries;
     for (Index i = 0; i < p.Nq; i += i < p.Nq - 200 ? 997 : 1) queries.push_back(i);
-    CHECK(check_against_oracle(p, expect(p, inputs.view(), queries), output).failure() == "");
+    CHECK(check_against_oracle(p, expect(p, inputs.view(), queries), output, variant.stage.leeway)
+              .failure() == "");
   }
 }
 
@@ -39,10 +41,10 @@ TEST_CASE("Long sequences are right: 16,384 keys, 8,192 queries") {
       std::vector<Index> queries;
       for (Index i = 0; i < p.Nq; i += 331) queries.push_back(i);
       const Expected expected = expect(p, inputs.view(), queries);
-      for (const Variant& variant : all_variants()) {
+      for (const Variant& variant : that_take(p, all_variants())) {
         INFO(variant.name << ", " << describe(p));
         const Output first = run(variant, p, inputs.view());
-        CHECK(check_against_oracle(p, expected, first).failure() == "");
+        CHECK(check_against_oracle(p, expected, first, variant.stage.leeway).failure() == "");
         CHECK(same_bits(run(variant, p, inputs.view()), first));
       }
     }

@@ -26,7 +26,7 @@ bool none_finite(const Output& output, Index i) {
 template <class Test>
 void for_all(Test test) {
   for (const DType dtype : kAllTypes)
-    for (const Variant& variant : all_variants()) {
+    for (const Variant& variant : that_take(causal_head(dtype), all_variants())) {
       INFO(variant.name << ", " << name_of(dtype));
       test(variant, causal_head(dtype));
     }
@@ -108,7 +108,8 @@ TEST_CASE("A score of -inf is a weight of 0, also before the first finite score"
         const OracleRow& row = expected.rows[static_cast<std::size_t>(i)];
         if (!std::isfinite(row.LSE)) continue;  // all that the row sees is -inf
         // The bound of tolerance.hpp is infinite here, as ‖k‖ is.
-        double worst = std::abs(static_cast<double>(output.LSE()[i]) - row.LSE) / 1e-5;
+        const double lse = 1e-5 + (variant.stage.leeway.P_in_16_bits ? roundoff_of(p.dtype) : 0);
+        double worst = std::abs(static_cast<double>(output.LSE()[i]) - row.LSE) / lse;
         for (Index x = 0; x < p.d; ++x) {
           const double allowed = 1e-5 + 2 * roundoff_of(p.dtype) * row.max_v;
           const double error = std::abs(static_cast<double>(output.O().at(0, 0, i, x)) -

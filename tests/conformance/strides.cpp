@@ -25,6 +25,7 @@ const std::vector<Layout> kLayouts = {
     {"a slice of heads", false, 0, 3, 0},
     {"BNHD, a slice of heads, rows apart, odd start", true, 3, 2, 1},
     {"odd start", false, 0, 0, 1},
+    {"BNHD, a slice of heads, rows apart, by 16 bytes", true, 8, 2, 8},
 };
 
 /// A tensor with a layout, in a buffer that is NaN wherever the tensor isn't.
@@ -97,10 +98,11 @@ void copy(const AnyTensor& from, const AnyTensor& to) {
 }  // namespace
 
 TEST_CASE("Tensors may lie anywhere: gaps never matter and are never written", "[ragged]") {
+  std::size_t n = 0;
   for (const Layout& layout : kLayouts)
     for (const DType dtype : kAllTypes)
       for (const Index Nq : {1, 37}) {
-        Problem p = with_mask(one_head(Nq, 71, 20, dtype), Nq > 1);
+        Problem p = with_mask(one_head(Nq, 71, 24, dtype), Nq > 1);
         p.B = 2;
         p.Hq = 4;
         p.Hkv = 2;
@@ -111,7 +113,7 @@ TEST_CASE("Tensors may lie anywhere: gaps never matter and are never written", "
         copy(inputs.Q.view(), Q.view());
         copy(inputs.K.view(), K.view());
         copy(inputs.V.view(), V.view());
-        for (const Variant& variant : all_variants()) {
+        for (const Variant& variant : that_take(p, in_turn(n++, 3))) {
           INFO(variant.name << ", " << describe(p) << ", " << layout.name);
           Output output(p);
           const Spread O(output.O(), layout);
@@ -122,15 +124,16 @@ TEST_CASE("Tensors may lie anywhere: gaps never matter and are never written", "
           CHECK(O.numbers() ==
                 O.view().elements());  // as many numbers as the tensor has, NaN all around
           copy(O.view(), output.O());
-          CHECK(check_against_oracle(p, expected, output).failure() == "");
+          CHECK(check_against_oracle(p, expected, output, variant.stage.leeway).failure() == "");
         }
       }
 }
 
 TEST_CASE("Offsets beyond 2^31 elements are 64 bits wide") {
+  // A multiple of 16 bytes, as the kernels that copy 16 bytes at a time want it.
   // Rows of one tensor at a time lie so far apart that the last one's offset is beyond 2^31, then
   // heads, then batch items: a stage that computes an offset in 32 bits reads or writes elsewhere.
-  const Index far = (Index{1} << 30) + 3;
+  const Index far = (Index{1} << 30) + 8;
   Problem p = one_head(3, 3, 8, DType::float16);
   p.B = p.Hq = p.Hkv = 3;
   const Inputs inputs = make_inputs(p, "normal", 4);
@@ -160,6 +163,6 @@ TEST_CASE("Offsets beyond 2^31 elements are 64 bits wide") {
             run_job(variant, {p, t.Q, t.K, t.V, O, output.LSE(), {}, variant.tile, 1});
         CHECK(facts.faults == "");
         if (which == 3) copy(O, near);
-        CHECK(check_against_oracle(p, expected, output).failure() == "");
+        CHECK(check_against_oracle(p, expected, output, variant.stage.leeway).failure() == "");
       }
 }

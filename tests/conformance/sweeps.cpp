@@ -52,12 +52,13 @@ TEST_CASE("Every head dimension is right in every type") {
 TEST_CASE("Ragged shapes are right: three tiles and more, d beside every tile's width",
           "[ragged]") {
   // Also what compute-sanitizer goes over (tests/gpu.sh): every type, mask and tile width, little work.
+  std::size_t n = 0;
   for (const DType dtype : kAllTypes)
-    for (const Index d : {33, 63, 100, 129, 200})
+    for (const Index d : {40, 56, 63, 104, 129, 200})
       for (const Masking& mask : {kMasks[0], kMasks[1], kMasks[2]}) {
         Problem p = with_mask(one_head(150, 101, d, dtype), mask.causal, mask.left, mask.right);
         p.Hq = 2;
-        CHECK(check_all_variants(p, "normal", 41) == "");
+        CHECK(check_variants(in_turn(n++, 5), p, "normal", 41) == "");
       }
 }
 
