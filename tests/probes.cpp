@@ -40,7 +40,7 @@ Problem ragged(DType dtype, Size size) {
 std::vector<Probe> probes(DType dtype, Size size) {
   const Problem p = ragged(dtype, size);
   Problem more_queries = p;
-  more_queries.Nq = 150;
+  more_queries.Nq = size == Size::steps ? 240 : 150;  // a block of 128 queries that see no key
   more_queries.Nkv = 101;
   std::vector<Probe> all = {
       {"random", "normal", p},

@@ -72,8 +72,11 @@ std::string changed_lines(const RegionDiff& region, const Painter& painter) {
 
 }  // namespace
 
-std::string diff_text(const std::filesystem::path& root, int before, int after, bool colour) {
-  const CourseStage &a = stage_by_number(before), &b = stage_by_number(after);
+std::string diff_text(const std::filesystem::path& root,
+                      const std::string& before,
+                      const std::string& after,
+                      bool colour) {
+  const CourseStage &a = stage_by_label(before), &b = stage_by_label(after);
   const Painter painter(colour);
   const std::vector<RegionDiff> regions = region_diff(read_text(root / a.source_path()),
                                                       a.source_path(),
@@ -98,7 +101,8 @@ std::string diff_text(const std::filesystem::path& root, int before, int after, 
                       total.removed,
                       total.hunks,
                       total.hunks == 1 ? "" : "s");
-  if (after == before + 1 && b.budget.added > 0) {
+  const CourseStage* last = course::before(b);
+  if (last != nullptr && last->label() == a.label() && b.budget.added > 0) {
     text += fmt::format(" (budget +{}", b.budget.added);
     if (b.budget.hunks > 0) text += fmt::format(" in {} hunks", b.budget.hunks);
     text += ")";

@@ -30,9 +30,14 @@ using namespace fa::course;
 
 int list() {
   Table table{{"stage", "", "device", "source"}, {}, {false, true, true, true}};
-  for (const CourseStage& stage : stages())
-    table.rows.push_back(
-        {std::to_string(stage.number), stage.title, stage.device_here(), stage.source_path()});
+  const auto add = [&](const std::string& label, const CourseStage& stage) {
+    table.rows.push_back({label, stage.title, stage.device_here(), stage.source_path()});
+  };
+  for (const CourseStage& stage : stages()) {
+    add(std::to_string(stage.number), stage);  // of stage 5 the default step
+    if (stage.step.empty()) continue;
+    for (const CourseStage& step : steps()) add("  " + step.label(), step);
+  }
   fmt::print("{}", table.text());
   return kRight;
 }
@@ -115,11 +120,11 @@ int run(int argc, char** argv) {
       ->required();
   fault_command->callback([&] { fmt::print("{}", fault_text(planted)); });
 
-  int before = 0, after = 0;
+  std::string before, after;
   bool plain = false;
   CLI::App* diff_command =
       app.add_subcommand("diff", "what changed from one stage to another, by region");
-  diff_command->add_option("before", before, "a stage's number")->required();
+  diff_command->add_option("before", before, "a stage's number, or a step as 5.5a")->required();
   diff_command->add_option("after", after, "another's")->required();
   diff_command->add_flag("--no-colour,--no-color", plain, "no colour on a terminal either");
   diff_command->callback([&] {

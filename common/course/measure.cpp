@@ -37,10 +37,11 @@ Measurement measure(const fa::Stage& stage,
   return m;
 }
 
-Inputs one_head(Index N, Index d) {
+Inputs one_head(Index N, Index d, DType dtype) {
   Problem p;
   p.Nq = p.Nkv = N;
   p.d = d;
+  p.dtype = dtype;
   p.scale = default_scale(d);
   return make_inputs(p, "normal", 1);
 }

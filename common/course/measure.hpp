@@ -24,8 +24,8 @@ Measurement measure(const fa::Stage& stage,
                     int threads,
                     double budget_seconds);
 
-/// One head of N random queries and keys, float32.
-Inputs one_head(Index N, Index d);
+/// One head of N random queries and keys.
+Inputs one_head(Index N, Index d, DType dtype = DType::float32);
 
 /// "Intel(R) Xeon(R) Platinum …", and the cores this process may use.
 std::string processor_name();

@@ -72,6 +72,11 @@ int stage_number(const Words& words, std::size_t at) {
   return words[at][0] - '0';
 }
 
+const std::string& stage_label(const Words& words, std::size_t at) {
+  if (at >= words.size()) throw Refused(fmt::format("{} needs a stage's number", words[0]));
+  return words[at];
+}
+
 std::string fill_run(const std::filesystem::path& root, const Words& words) {
   if (words.size() < 3 || words[1] != "./learn") throw Refused("run needs ./learn and a command");
   std::string command, output;
@@ -81,7 +86,7 @@ std::string fill_run(const std::filesystem::path& root, const Words& words) {
   } else if (words[2] == "fault") {
     output = fault_text(words.size() > 3 ? words[3] : "");
   } else if (words[2] == "diff") {
-    output = diff_text(root, stage_number(words, 3), stage_number(words, 4), false);
+    output = diff_text(root, stage_label(words, 3), stage_label(words, 4), false);
   } else {
     throw Refused(fmt::format(
         "run ./learn {}: only example, fault and diff print the same everywhere", words[2]));
@@ -180,7 +185,7 @@ std::string generate(const std::filesystem::path& root, const std::string& what)
   const std::string kind = words.empty() ? "" : words[0];
   if (kind == "region") return fill_region(root, words);
   if (kind == "diff")
-    return fenced("diff", diff_text(root, stage_number(words, 1), stage_number(words, 2), false));
+    return fenced("diff", diff_text(root, stage_label(words, 1), stage_label(words, 2), false));
   if (kind == "run") return fill_run(root, words);
   if (kind == "costs") return fill_costs(root, words);
   if (kind == "result") return fill_result(root, words);

@@ -34,7 +34,7 @@ std::string strip_markers(const std::string& text) {
 
 std::vector<Region> parse_regions(const std::string& text, const std::string& file) {
   std::vector<Region> regions;
-  bool open = false;
+  std::vector<std::size_t> open;  // from the outermost to the innermost
   int number = 0;
   const auto fail = [&](int line, const std::string& what) {
     throw MarkerError(fmt::format("{}:{}: {}", file, line, what));
@@ -43,27 +43,34 @@ std::vector<Region> parse_regions(const std::string& text, const std::string& fi
     ++number;
     if (const auto head = marker(line, "region")) {
       const std::string name = head->substr(0, head->find(' '));
-      if (open)
-        fail(number, fmt::format("region {} begins inside region {}", name, regions.back().name));
       if (name.empty()) fail(number, "a region without a name");
       for (const Region& other : regions)
         if (other.name == name)
           fail(number,
                fmt::format("region {} is there already, in line {}", name, other.first_line - 1));
-      open = true;
-      regions.push_back({name, trimmed(head->substr(name.size())), number + 1, number, {}});
+      regions.push_back({name,
+                         trimmed(head->substr(name.size())),
+                         number + 1,
+                         number,
+                         {},
+                         {},
+                         open.empty() ? "" : regions[open.back()].name});
+      open.push_back(regions.size() - 1);
     } else if (marker(line, "endregion")) {
-      if (!open) fail(number, "endregion without a region");
-      open = false;
-    } else if (open) {
-      Region& region = regions.back();
-      region.last_line = number;
-      if (!is_marker(line)) region.lines.push_back(line);
+      if (open.empty()) fail(number, "endregion without a region");
+      open.pop_back();
+    } else if (!open.empty()) {
+      for (const std::size_t at : open) {
+        regions[at].last_line = number;
+        if (!is_marker(line)) regions[at].lines.push_back(line);
+      }
+      if (!is_marker(line)) regions[open.back()].own.push_back(line);
     }
   }
-  if (open)
-    fail(regions.back().first_line - 1,
-         fmt::format("region {} has no endregion", regions.back().name));
+  if (!open.empty()) {
+    const Region& left = regions[open.back()];
+    fail(left.first_line - 1, fmt::format("region {} has no endregion", left.name));
+  }
   return regions;
 }
 
@@ -81,13 +88,13 @@ const Region& find_region(const std::vector<Region>& regions,
 
 std::vector<std::string> lines_between_regions(const std::string& text) {
   std::vector<std::string> outside;
-  bool open = false;
+  int open = 0;
   for (const std::string& line : lines_of(text)) {
     if (marker(line, "region"))
-      open = true;
+      ++open;
     else if (marker(line, "endregion"))
-      open = false;
-    else if (!open && !is_marker(line))
+      --open;
+    else if (open == 0 && !is_marker(line))
       outside.push_back(line);
   }
   return outside;

@@ -128,18 +128,18 @@ std::vector<RegionDiff> region_diff(const std::string& before,
   const auto gone_before = [&](std::vector<Region>::const_iterator end) {
     for (; next_old < end; ++next_old)
       if (find(new_regions, next_old->name) == new_regions.end()) {
-        compare(next_old->name, next_old->caption, dedented(next_old->lines), {});
+        compare(next_old->name, next_old->caption, dedented(next_old->own), {});
         result.back().kind = RegionDiff::kGone;
       }
   };
   for (const Region& region : new_regions) {
     const auto old = find(old_regions, region.name);
     if (old == old_regions.end()) {
-      compare(region.name, region.caption, {}, dedented(region.lines));
+      compare(region.name, region.caption, {}, dedented(region.own));
       result.back().kind = RegionDiff::kNew;
     } else {
       gone_before(old);
-      compare(region.name, region.caption, dedented(old->lines), dedented(region.lines));
+      compare(region.name, region.caption, dedented(old->own), dedented(region.own));
     }
   }
   gone_before(old_regions.end());

@@ -79,8 +79,9 @@ std::vector<std::string> row(const CourseStage& stage, const StageRun& run) {
   return cells;
 }
 
-/// The first paragraph of the stage's README: what to look at.
+/// The first paragraph of the stage's README: what to look at. Nothing where there is none yet.
 std::string paragraph(const std::filesystem::path& readme) {
+  if (!std::filesystem::exists(readme)) return "";
   std::string text;
   for (const std::string& line : lines_of(read_text(readme))) {
     if (!text.empty() && trimmed(line).empty()) break;

@@ -36,6 +36,19 @@ TEST_CASE("A region has a name, a caption, its lines and where they stand") {
   CHECK(regions[1].last_line == regions[1].first_line - 1);
 }
 
+TEST_CASE("A region inside another is part of its text, and not of what is its own") {
+  const std::string text =
+      "//# region pv\na\n//# region exp  p\nb\n//# endregion\nc\n//# endregion\nd\n";
+  const auto regions = parse_regions(text, "file.cpp");
+  REQUIRE(regions.size() == 2);
+  CHECK(regions[0].lines == std::vector<std::string>{"a", "b", "c"});
+  CHECK(regions[0].own == std::vector<std::string>{"a", "c"});
+  CHECK(regions[0].inside.empty());
+  CHECK(regions[1].own == std::vector<std::string>{"b"});
+  CHECK(regions[1].inside == "pv");
+  CHECK(lines_between_regions(text) == std::vector<std::string>{"d"});
+}
+
 TEST_CASE("Exercise markers inside a region are passed over") {
   const std::string text =
       "//# region rescale\n"
@@ -52,7 +65,8 @@ TEST_CASE("Exercise markers inside a region are passed over") {
 
 TEST_CASE("Markers that don't fit together are named with file and line") {
   CHECK(error_of("//# region a\nx\n") == "file.cpp:1: region a has no endregion");
-  CHECK(error_of("//# region a\n//# region b\n") == "file.cpp:2: region b begins inside region a");
+  CHECK(error_of("//# region a\n//# region b\n//# endregion\n") ==
+        "file.cpp:1: region a has no endregion");
   CHECK(error_of("x\n//# endregion\n") == "file.cpp:2: endregion without a region");
   CHECK(error_of("//# region\n//# endregion\n") == "file.cpp:1: a region without a name");
   CHECK(error_of("//# region a\n//# endregion\n//# region a\n//# endregion\n") ==

@@ -1,6 +1,7 @@
 // The step diff: counted as git counts, and sorted by region. (Budgets: tests/budget.)
 #include "common/course/step_diff.hpp"
 
+#include "common/course/diff_text.hpp"
 #include "common/course/stages.hpp"
 #include "tests/catch.hpp"
 
@@ -16,6 +17,34 @@ TEST_CASE("A step diff is zero between a stage and itself") {
   CHECK(same.added == 0);
   CHECK(same.removed == 0);
   CHECK(same.hunks == 0);
+}
+
+TEST_CASE("Stages and steps are found by their labels, and others refused by naming them") {
+  CHECK(stage_by_label("4").folder == "stage4_simple_cuda");
+  CHECK(stage_by_label("5").step == steps().back().step);
+  CHECK(stage_by_label("5.1").source == "step1_tensor_cores.cuh");
+  CHECK(stage_by_label("5.5a").source == "step5a_rows32.cuh");
+  CHECK(before(stage_by_label("5.1"))->label() == "4");
+  CHECK(before(stage_by_label("5.5a"))->label() == "5.4");
+  CHECK(before(stage_by_label("2"))->label() == "1");
+  CHECK(before(stage_by_label("1")) == nullptr);
+  for (const char* unknown : {"6", "5.9", "5a", "4.1", "", "5."}) {
+    INFO(unknown);
+    CHECK_THROWS_WITH(stage_by_label(unknown),
+                      Catch::Matchers::ContainsSubstring("must be from 1 to 5") &&
+                          Catch::Matchers::ContainsSubstring("5.5a"));
+  }
+}
+
+TEST_CASE("A step diff of two steps names their files and the budget") {
+  const std::string text = diff_text(kRoot, "5.1", "5.2", false);
+  CHECK(text.find("stage5_mma_pipeline/step1_tensor_cores.cuh → "
+                  "stage5_mma_pipeline/step2_swizzle_ldmatrix.cuh") == 0);
+  CHECK(text.find("(budget +30 in 8 hunks)") != std::string::npos);
+  CHECK(diff_text(kRoot, "4", "5.1", false).find("(budget +120)") != std::string::npos);
+  CHECK(diff_text(kRoot, "5.1", "5.3", false).find("budget") == std::string::npos);
+  for (std::size_t s = 1; s < steps().size(); ++s)  // all can be shown
+    CHECK_NOTHROW(diff_text(kRoot, steps()[s - 1].label(), steps()[s].label(), false));
 }
 
 TEST_CASE("Lines are compared without the space around them") {

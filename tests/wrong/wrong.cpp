@@ -22,6 +22,19 @@ Variant variant_of(const Stage& stage) {
           stage.on_device ? Device::simt : Device::automatic};
 }
 
+/// What the probes find. In stage 5 also with copies that arrive at once, if the emulator didn't call the
+/// mistake `fault` with copies that arrive at their wait.
+std::string named_faults(const std::vector<Failure>& failures);
+std::vector<Failure> probe(const Stage& stage, const std::string& fault) {
+  Variant variant = variant_of(stage);
+  std::vector<Failure> failures = run_probes(variant, stage.dtypes.front());
+  if (stage.number < 5 || (!failures.empty() && named_faults(failures) == fault)) return failures;
+  variant.early_copies = true;
+  for (const Failure& failure : run_probes(variant, stage.dtypes.front()))
+    failures.push_back(failure);
+  return failures;
+}
+
 bool is_right(const Mutant& mutant) { return std::strncmp(mutant.cause, "none", 4) == 0; }
 
 std::string failed(const std::vector<Failure>& failures, const std::string& probe) {
@@ -55,10 +68,10 @@ TEST_CASE("Copies of the stages without a mistake pass every probe") {
     if (!is_right(mutant)) continue;
     ++copies;
     const Stage stage = mutant.stage();
-    for (const Failure& failure : run_probes(variant_of(stage)))
+    for (const Failure& failure : probe(stage, "in both modes"))
       FAIL_CHECK(stage.name << ", " << failure.probe << ": " << failure.what);
   }
-  CHECK(copies == 4);
+  CHECK(copies == 7);
 }
 
 namespace {
@@ -69,18 +82,18 @@ void catch_every_mistake(bool on_device) {
     if (is_right(mutant)) continue;
     const Stage stage = mutant.stage();
     if (stage.on_device != on_device) continue;
-    const std::vector<Failure> failures = run_probes(variant_of(stage));
+    const std::vector<Failure> failures = probe(stage, mutant.fault);
     std::string row;
     for (const std::string& probe : probe_names())
       row += failed(failures, probe).empty() ? " ." : " x";
     const std::string faults = named_faults(failures);
-    fmt::print("{}  stage {}: {}{}{}\n",
+    fmt::print("{}  {}{}{}{}\n",
                row,
-               stage.number,
-               mutant.cause,
+               stage.number < 5 ? fmt::format("stage {}: ", stage.number) : "",
+               stage.number < 5 ? mutant.cause : stage.title,
                faults.empty() ? "" : "; the emulator: ",
                faults);
-    INFO("stage " << stage.number << ", " << mutant.cause);
+    INFO("stage " << stage.number << ", " << stage.title);
     CHECK_FALSE(failures.empty());
     INFO((failures.empty() ? "" : failures.front().what));
     CHECK(faults == mutant.fault);
