@@ -172,6 +172,7 @@ __global__ void __launch_bounds__(kThreads)
         const float m_old = m;
         m = max(m, m_tile[r]);
         for (int other = 1; other < 4; other *= 2) m = max(m, __shfl_xor_sync(kAllLanes, m, other));
+        if ((m - m_old) * c <= kSlack) m = m_old;  // no score of this row passed it
         const float alpha = m_old == -INFINITY ? 0 : exp2_approx((m_old - m) * c);
         l_tile[r / 2][e] *= alpha;
         for (int n = 0; n < D / 8; ++n) o_i[n][e] *= alpha, o_i[n][e + 1] *= alpha;

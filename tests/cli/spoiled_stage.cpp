@@ -1,7 +1,8 @@
 // Stage 3 with a flaw: what the harness must notice, and what it must survive.
 //
 // FA_FLAW says which: "O 17 nan" sets element 17 of O to NaN; "LSE 3 1e9" and any other number
-// likewise. "unwritten", "guard", "no memory", "cannot run" and "exception" are in words.
+// likewise. "unwritten", "guard", "no memory", "cannot run" and "exception" are in words. With "steps "
+// before it the stage has two steps, of which only the second has the flaw.
 
 #include <cstdlib>
 #include <limits>
@@ -18,10 +19,16 @@ Stage stage3_stage();
 
 namespace {
 
-std::string flaw() {
+const std::string kSteps = "steps ";
+
+std::string given() {
   const char* text = std::getenv("FA_FLAW");
   return text == nullptr ? "" : text;
 }
+
+bool has_steps() { return given().compare(0, kSteps.size(), kSteps) == 0; }
+
+std::string flaw() { return has_steps() ? given().substr(kSteps.size()) : given(); }
 
 void set_element(const fa::Job& job, const std::string& where, fa::Index at, float value) {
   if (where == "LSE")
@@ -55,5 +62,14 @@ int main(int argc, char** argv) {
     spoil(job);
     return fa::RunFacts{};
   };
-  return fa::stage_main(argc, argv, {stage}, fa::stage2_stage());
+  std::vector<fa::Stage> steps = {stage};
+  if (has_steps()) {
+    steps.insert(steps.begin(), fa::stage3_stage());
+    for (std::size_t s = 0; s < steps.size(); ++s) {
+      steps[s].name = "spoiled_stage";
+      steps[s].step = std::to_string(s + 1);
+      steps[s].adds = "nothing";
+    }
+  }
+  return fa::stage_main(argc, argv, steps, fa::stage2_stage());
 }
