@@ -1,12 +1,16 @@
 # Classic mistakes in the steps of stage 5, each in the steps where it can be made. The first changes
 # nothing and must pass. FAULT as in kernel_mutants.cmake.
 set(in_flight "data of a copy touched before its wait")
+set(both "${in_flight} and ${race}")
 
 fa_step_mutant(unchanged STEPS 1 4 5h CAUSE "none: a copy of the step"
   FIND "using namespace fa;" REPLACE "using namespace fa;")
 
 # --- barriers and waits ---
-fa_step_mutant(no_barrier_before STEPS 1 3 FAULT "${race}"
+fa_step_mutant(no_barrier_before STEPS 1 FAULT "${race}"
+  CAUSE "no barrier before the tiles of K and V are overwritten"
+  FIND "__syncthreads();  // nobody needs the tiles before any more" REPLACE "")
+fa_step_mutant(no_barrier_before STEPS 3 FAULT "${both}"
   CAUSE "no barrier before the tiles of K and V are overwritten"
   FIND "__syncthreads();  // nobody needs the tiles before any more" REPLACE "")
 fa_step_mutant(no_barrier_after STEPS 1 FAULT "${race}"
@@ -15,19 +19,19 @@ fa_step_mutant(no_barrier_after STEPS 1 FAULT "${race}"
 fa_step_mutant(no_barrier STEPS 4 5h FAULT "${race}"
   CAUSE "no barrier between the copy of a tile and its use"
   FIND "__syncthreads();  // everybody's part is there, and nobody needs the tile before any more" REPLACE "")
-fa_step_mutant(no_wait_for_k STEPS 3 FAULT "${in_flight}" CAUSE "no wait for the copies of Q and K"
+fa_step_mutant(no_wait_for_k STEPS 3 FAULT "${both}" CAUSE "no wait for the copies of Q and K"
   FIND "cp_async_wait<1>();" REPLACE "")
 fa_step_mutant(no_wait_for_v STEPS 3 FAULT "${in_flight}" CAUSE "no wait for the copy of V"
   FIND "cp_async_wait<0>();" REPLACE "")
 fa_step_mutant(no_wait STEPS 4 5h FAULT "${in_flight}" CAUSE "no wait for the copies of a tile"
   FIND "cp_async_wait<0>();
     __syncthreads();  // everybody's part" REPLACE "__syncthreads();  // everybody's part")
-fa_step_mutant(wait_too_short STEPS 4 5h FAULT "${in_flight}"
+fa_step_mutant(wait_too_short STEPS 4 5h FAULT "${both}"
   CAUSE "the wait leaves one group of copies under way, which is V's"
   FIND "cp_async_wait<0>();
     __syncthreads();  // everybody's part" REPLACE "cp_async_wait<1>();
     __syncthreads();  // everybody's part")
-fa_step_mutant(no_wait_for_sign STEPS 5b 5h FAULT "${in_flight}"
+fa_step_mutant(no_wait_for_sign STEPS 5b 5h FAULT "${both}"
   CAUSE "Q's sign is turned round while Q is still under way"
   FIND "cp_async_wait<0>();
     __syncthreads();
@@ -38,18 +42,18 @@ fa_step_mutant(no_syncwarp_before_o STEPS 5h FAULT "${race}"
 fa_step_mutant(no_syncwarp_after_o STEPS 5h FAULT "${race}" CAUSE "O is read before all lanes wrote it"
   FIND "__syncwarp();
   //# region store" REPLACE "//# region store")
-fa_step_mutant(no_wait_without_keys STEPS 5h FAULT "${race}"
+fa_step_mutant(no_wait_without_keys STEPS 5h FAULT "${both}"
   CAUSE "where no key is visible O is written over Q that is still under way"
   FIND "if (seen.count == 0)" REPLACE "if (false)")
 
 # --- the two buffers ---
-fa_step_mutant(same_buffer_read STEPS 4 5f FAULT "${race}"
+fa_step_mutant(same_buffer_read STEPS 4 5f FAULT "${both}"
   CAUSE "V is always read from the first buffer"
   FIND "sV = sV_both + buffer * Bc" REPLACE "sV = sV_both")
-fa_step_mutant(same_buffer_filled STEPS 4 5f FAULT "${in_flight} and ${race}"
+fa_step_mutant(same_buffer_filled STEPS 4 5f FAULT "${both} and ${unwritten}"
   CAUSE "the next tile of K goes into the buffer that is being read"
   FIND "sK_both + (buffer ^ 1) * Bc" REPLACE "sK_both + buffer * Bc")
-fa_step_mutant(same_half STEPS 5g 5h FAULT "${in_flight} and ${race}"
+fa_step_mutant(same_half STEPS 5g 5h FAULT "${both} and ${unwritten}"
   CAUSE "the next tile goes into the half that is being read"
   FIND "there = Bc - here" REPLACE "there = here")
 
