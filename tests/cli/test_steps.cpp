@@ -201,7 +201,7 @@ TEST_CASE("stage 5 takes 16 bits: float16 where nothing is said, and float32 fil
   for (const fa::DType dtype : {fa::DType::float32, fa::DType::bfloat16}) {
     p.dtype = dtype;
     const fa::Inputs in = make_inputs(p, "normal", 7);
-    write_safetensors(file, {{"q", in.Q.view()}, {"k", in.K.view()}, {"v", in.V.view()}}, {});
+    fa::write_safetensors(file, {{"q", in.Q.view()}, {"k", in.K.view()}, {"v", in.V.view()}}, {});
     const Ended ended = run(kStage5, {"--input", file, "--json", "--device", "simt"});
     INFO(ended.err);
     CHECK(ended.exit_code == 0);
