@@ -3,7 +3,9 @@
 // test_conformance_emulator and on a GPU in test_conformance_gpu.
 #pragma once
 
+#include <functional>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,9 +25,9 @@ struct Variant {
   Stage stage;
   Tile tile = {};  // 0: the stage's default
   Device device = Device::automatic;
-  Index most_d = std::numeric_limits<Index>::max();  // larger head dimensions are to be refused
-  bool early_copies = false;  // in the emulator: simt::Copies::early instead of late
-  bool whole_suite = true;    // else only probes, cases, ragged shapes and strides
+  Index most_d = std::numeric_limits<Index>::max();    // larger head dimensions are to be refused
+  std::function<std::shared_ptr<void>()> around = {};  // what must live while it runs
+  bool whole_suite = true;  // else only probes, cases, ragged shapes and strides
 };
 
 inline std::vector<Stage> cpu_stages() {
@@ -41,19 +43,11 @@ inline std::vector<Variant> device_stages(Device device) {
   std::vector<Variant> variants = {
       {"stage4_simple_cuda" + where, stage4_stage(), {}, device, 256},
   };
-  // The newest step takes the whole suite, all of them what shows most. In the emulator twice: with
-  // copies that arrive at their wait, which finds a missing wait, and with copies that arrive at once
-  // while a warp is far ahead, which finds a buffer overwritten too early.
+  // The newest step takes the whole suite, all of them what shows most.
   const std::vector<Stage> steps = stage5_steps();
   for (const Stage& step : steps) {
-    Variant variant{"step " + step.step + where, step, {}, device, 128};
-    variant.whole_suite = step.step == steps.back().step;
-    variants.push_back(variant);
-    if (device != Device::simt) continue;
-    variant.name += ", early copies";
-    variant.early_copies = true;
-    variant.whole_suite = false;
-    variants.push_back(variant);
+    variants.push_back({"step " + step.step + where, step, {}, device, 128});
+    variants.back().whole_suite = step.step == steps.back().step;
   }
   return variants;
 }

@@ -1,9 +1,6 @@
 #include "tests/support.hpp"
 
 #include <cstring>
-#include <optional>
-
-#include "common/simt/launch.hpp"
 
 namespace fa {
 
@@ -33,12 +30,7 @@ bool sees(const Problem& p, Index i, Index j) {
 
 RunFacts run_job(const Variant& variant, Job job) {
   job.device = variant.device;
-  std::optional<simt::Session> early;
-  if (variant.early_copies) {
-    simt::Options options;
-    options.copies = simt::Copies::early;
-    early.emplace(options);
-  }
+  const std::shared_ptr<void> around = variant.around ? variant.around() : nullptr;
   const RunFacts facts = variant.stage.run(job);
   const bool on_gpu = facts.seconds >= 0, in_emulator = !facts.counts.empty();
   if (job.problem.B * job.problem.Hq * job.problem.Nq > 0 &&

@@ -131,7 +131,8 @@ void print_table(const std::vector<StageRun>& runs, int width) {
       "time: median, all cores. GFLOP/s: a multiply and an add for each component of each visible "
       "pair, in QKᵀ and again in PV. extra memory: the most that was allocated at once, counted. "
       "traffic: bytes of Q, K, V, O, S, P that the loops ask for, by formula. error: the largest "
-      "against a float64 oracle; to last: against the stage before; in brackets how much of its "
+      "against a float64 oracle; to last: against the stage or step before; in brackets how much "
+      "of its "
       "tolerance the worst element uses (with 16-bit output, O's own rounding alone uses most).";
   const bool emulated = std::any_of(runs.begin(), runs.end(), [](const StageRun& run) {
     return run.facts.is_object() && run.facts.at("emulated").get<bool>();

@@ -8,6 +8,7 @@
 #include "common/simt/launch.hpp"
 #include "mutants.hpp"
 #include "tests/catch.hpp"
+#include "tests/early_copies.hpp"
 #include "tests/probes.hpp"
 
 using namespace fa;
@@ -26,11 +27,10 @@ Variant variant_of(const Stage& stage) {
 /// mistake `fault` with copies that arrive at their wait.
 std::string named_faults(const std::vector<Failure>& failures);
 std::vector<Failure> probe(const Stage& stage, const std::string& fault) {
-  Variant variant = variant_of(stage);
+  const Variant variant = variant_of(stage);
   std::vector<Failure> failures = run_probes(variant, stage.dtypes.front());
   if (stage.number < 5 || (!failures.empty() && named_faults(failures) == fault)) return failures;
-  variant.early_copies = true;
-  for (const Failure& failure : run_probes(variant, stage.dtypes.front()))
+  for (const Failure& failure : run_probes(with_early_copies(variant), stage.dtypes.front()))
     failures.push_back(failure);
   return failures;
 }
