@@ -117,8 +117,14 @@ TEST_CASE("help and the list of patterns go to standard output", "[cli]") {
 
 TEST_CASE("every pattern, type and mask runs right in every stage", "[cli]") {
   for (const std::string& stage : kStages)
-    for (const char* pattern :
-         {"normal", "uniform", "stairs-up", "stairs-down", "all-low", "long-tail", "mean", "constant"})
+    for (const char* pattern : {"normal",
+                                "uniform",
+                                "stairs-up",
+                                "stairs-down",
+                                "all-low",
+                                "long-tail",
+                                "mean",
+                                "constant"})
       for (const char* dtype : {"float32", "float16", "bfloat16"}) {
         const Ended ended = run(stage,
                                 {"-N",
