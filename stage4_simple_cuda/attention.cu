@@ -41,9 +41,9 @@ void attention(Tensor<const T> Q,
                float* LSE,
                float scale,
                const Mask& mask) {
-  if (Q.B * Q.H * Q.N == 0) return;
   if (Q.d > 256)
     throw Refused("d = " + std::to_string(Q.d) + ": stage 4 takes head dimensions up to 256");
+  if (Q.B * Q.H * Q.N == 0) return;
   const auto run = Q.d <= 64    ? launch_for<T, 64>
                    : Q.d <= 128 ? launch_for<T, 128>
                                 : launch_for<T, 256>;

@@ -1,4 +1,5 @@
-// Step @FA_STEP@ of stage 5, seen from outside. Generated from stage5_mma_pipeline/attention.in.hpp.
+// Step @FA_STEP@ of stage 5, seen from outside. Generated from
+// stage5_mma_pipeline/attention.in.hpp.
 #pragma once
 
 #include "common/attention/cost.hpp"
@@ -13,12 +14,12 @@ inline namespace FA_TARGET {
 ///
 /// Q [B, Hq, Nq, d], K and V [B, Hkv, Nkv, d] are read, O [B, Hq, Nq, d] and LSE [B, Hq, Nq]
 /// (natural log) are written in full; all lie in the device's memory. T is fa::float16 or
-/// fa::bfloat16; P is rounded to it, scores, m, l and O are float32 until O is stored. A query that
-/// sees no key gets O = 0 and LSE = −inf. As in stages 3 and 4, what is hidden from every query of a
-/// tile is never read, a key hidden from some of them must have a finite V, and Σ exp(s − m)·|v| must
-/// stay below 3.4e38. Throws Refused, naming it, for what the kernel can't do: float32, d beyond
-/// @FA_MOST_D@, more than 2^28 queries or keys a head, 2^31 blocks and more. Doesn't wait for the GPU.
-/// Source: FlashAttention-2 (Dao 2023), algorithm 1.
+/// fa::bfloat16; P is rounded to it, scores, m, l and O are float32 until O is stored. A query
+/// that sees no key gets O = 0 and LSE = −inf. As in stages 3 and 4, what is hidden from every
+/// query of a tile is never read, a key hidden from some of them must have a finite V, and Σ exp(s
+/// − m)·|v| must stay below 3.4e38. Throws Refused, naming it, for what the kernel can't do:
+/// float32, d beyond @FA_MOST_D@, more than 2^28 queries or keys a head, 2^31 blocks and more.
+/// Doesn't wait for the GPU. Source: FlashAttention-2 (Dao 2023), algorithm 1.
 template <class T>
 void attention(fa::Tensor<const T> Q,  // [B, Hq, Nq, d]
                fa::Tensor<const T> K,  // [B, Hkv, Nkv, d]

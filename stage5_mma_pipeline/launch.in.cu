@@ -1,5 +1,5 @@
-// Launches step @FA_STEP@'s kernel. Generated from stage5_mma_pipeline/launch.in.cu, once a step; nvcc
-// compiles it for the GPU, a C++ compiler for the emulator.
+// Launches step @FA_STEP@'s kernel. Generated from stage5_mma_pipeline/launch.in.cu, once a step;
+// nvcc compiles it for the GPU, a C++ compiler for the emulator.
 #include "@FA_STEP_HEADER@"
 
 #include <string>

@@ -1,5 +1,6 @@
-// Step 2: tiles without bank conflicts. ldmatrix fetches four 8 × 8 matrices at once, transposed for
-// V, and the 16-byte pieces of a row are swizzled, so that 8 rows' pieces lie in 32 different banks.
+// Step 2: tiles without bank conflicts. ldmatrix fetches four 8 × 8 matrices at once, transposed
+// for V, and the 16-byte pieces of a row are swizzled, so that 8 rows' pieces lie in 32 different
+// banks.
 //
 // Costs: as step 1, with a quarter of the shared-memory instructions and no bank conflicts.
 // Look first at swizzled(), then at which lane names which row for ldmatrix.

@@ -44,7 +44,7 @@ __device__ void load_tile(SharedTile<T, D> tile,
 }
 
 /// Grid: one block a tile of queries, Nq/Br · Hq · B in x alone (y and z end at 65,535).
-/// Block: 4 warps. Shared memory: Q [128, D], two of K and V [64, D] in T: 48, 96 KiB for D = 64, 128.
+/// Block: 4 warps. Shared memory: Q [128, D], two K and V [64, D] in T: 48, 96 KiB for D = 64, 128.
 template <class T, int D>
 __global__ void __launch_bounds__(kThreads)
     attention_kernel(GlobalTensor<const T> Q,  // [B, Hq, Nq, d]

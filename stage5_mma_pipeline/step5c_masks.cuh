@@ -1,5 +1,5 @@
-// Step 5c: masks only where they are needed. Tiles that are visible as a whole pass one branch, others
-// compare 32-bit numbers, and a warp leaves out tiles of which its queries see nothing.
+// Step 5c: masks only where they are needed. Tiles that are visible as a whole pass one branch,
+// others compare 32-bit numbers, and a warp leaves out tiles of which its queries see nothing.
 //
 // Costs: as step 5b; with a causal mask fewer products on the diagonal.
 // Look first at what the warp needs to know before it may leave a tile out.
@@ -46,7 +46,7 @@ __device__ void load_tile(SharedTile<T, D> tile,
 }
 
 /// Grid: one block a tile of queries, Nq/Br · Hq · B in x alone (y and z end at 65,535).
-/// Block: 4 warps. Shared memory: Q [128, D], two of K and V [64, D] in T: 48, 96 KiB for D = 64, 128.
+/// Block: 4 warps. Shared memory: Q [128, D], two K and V [64, D] in T: 48, 96 KiB for D = 64, 128.
 template <class T, int D>
 __global__ void __launch_bounds__(kThreads)
     attention_kernel(GlobalTensor<const T> Q,  // [B, Hq, Nq, d]
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kThreads)
   const int lane = threadIdx.x % 32, below = lane % 16, beside = lane / 16 * 8;
   const int k_below = lane % 8 + beside, k_beside = lane % 16 / 8 * 8;
 
-  // A scale of 0 becomes one so small that scores don't count, but large enough for −inf · c = −inf.
+  // A scale of 0 becomes one too small to count, but large enough for −inf · c = −inf.
   const float c = max(fabsf(scale) * 1.44269504f, 1e-37f);
 
   //# region load_q
@@ -203,8 +203,8 @@ __global__ void __launch_bounds__(kThreads)
     //# endregion
     //# region store
     for (int n = 0; n < D / 8; ++n)
-      for (int c = 0; c < 2; ++c)
-        if (8 * n + 2 * t + c < O.d) O.head(b, h)[i][8 * n + 2 * t + c] = T(o_i[n][e + c]);
+      for (int y = 0; y < 2; ++y)
+        if (8 * n + 2 * t + y < O.d) O.head(b, h)[i][8 * n + 2 * t + y] = T(o_i[n][e + y]);
     //# endregion
   }
 }

@@ -1,5 +1,5 @@
-// Step 5e: the row sums by tensor cores. P times a matrix of ones is Σ p, in every column, and no thread
-// has to add or to ask its neighbours.
+// Step 5e: the row sums by tensor cores. P times a matrix of ones is Σ p, in every column, and no
+// thread has to add or to ask its neighbours.
 //
 // Costs: as step 5d; one mma more for every D/8 of P V, 64 additions a tile and thread less.
 // Look first at what l is a sum of now.
@@ -48,7 +48,7 @@ __device__ void load_tile(SharedTile<T, D> tile,
 }
 
 /// Grid: one block a tile of queries, Nq/Br · Hq · B in x alone (y and z end at 65,535).
-/// Block: 4 warps. Shared memory: Q [128, D], two of K and V [64, D] in T: 48, 96 KiB for D = 64, 128.
+/// Block: 4 warps. Shared memory: Q [128, D], two K and V [64, D] in T: 48, 96 KiB for D = 64, 128.
 template <class T, int D>
 __global__ void __launch_bounds__(kThreads)
     attention_kernel(GlobalTensor<const T> Q,  // [B, Hq, Nq, d]
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(kThreads)
   const int lane = threadIdx.x % 32, below = lane % 16, beside = lane / 16 * 8;
   const int k_below = lane % 8 + beside, k_beside = lane % 16 / 8 * 8;
 
-  // A scale of 0 becomes one so small that scores don't count, but large enough for −inf · c = −inf.
+  // A scale of 0 becomes one too small to count, but large enough for −inf · c = −inf.
   const float c = max(fabsf(scale) * 1.44269504f, 1e-37f);
 
   //# region load_q
@@ -223,8 +223,8 @@ __global__ void __launch_bounds__(kThreads)
     //# endregion
     //# region store
     for (int n = 0; n < D / 8; ++n)
-      for (int c = 0; c < 2; ++c)
-        if (8 * n + 2 * t + c < O.d) O.head(b, h)[i][8 * n + 2 * t + c] = T(o_i[n][e + c]);
+      for (int y = 0; y < 2; ++y)
+        if (8 * n + 2 * t + y < O.d) O.head(b, h)[i][8 * n + 2 * t + y] = T(o_i[n][e + y]);
     //# endregion
   }
 }

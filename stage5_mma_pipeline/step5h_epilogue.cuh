@@ -36,24 +36,25 @@ __device__ inline int copy_row() { return threadIdx.x / 8; }
 __device__ inline int copy_column() { return threadIdx.x % 8 * 8; }
 
 /// Starts copying `there` rows of `columns`, as one group of copies; `from` is this thread's first
-/// piece. Rows and columns that aren't there become 0: what lies there may be NaN, and 0 · NaN is NaN.
+/// piece. Rows and columns that aren't there become 0: what lies there may be NaN, and 0 · NaN is
+/// NaN.
 template <int rows, int D, class T>
 __device__ void load_tile(
     SharedTile<T, D> tile, Global<const T> from, Index stride, int there, int columns) {
   constexpr int at_once = kThreads / 8;  // rows: a multiple of 8, which swizzled() doesn't notice
-  const Shared<T> to = at(tile, copy_row(), copy_column());
 #pragma unroll
   for (int i = 0; i < rows; i += at_once)
 #pragma unroll
     for (int x = 0; x < D; x += 64) {
       const bool is_there = copy_row() + i < there && copy_column() + x < columns;
-      cp_async_16(to + (i * D + x), from + (i * stride + x), is_there ? 16 : 0);
+      const Shared<T> to = at(tile + i, copy_row(), copy_column() + x);
+      cp_async_16(to, from + (i * stride + x), is_there ? 16 : 0);
     }
   cp_async_commit();
 }
 
 /// Grid: one block a tile of queries, Nq/Br · Hq · B in x alone (y and z end at 65,535).
-/// Block: 4 warps. Shared memory: Q [128, D], two of K and V [64, D] in T: 48, 96 KiB for D = 64, 128.
+/// Block: 4 warps. Shared memory: Q [128, D], two K and V [64, D] in T: 48, 96 KiB for D = 64, 128.
 template <class T, int D, bool contiguous>
 __global__ void __launch_bounds__(kThreads)
     attention_kernel(GlobalTensor<const T> Q,  // [B, Hq, Nq, d]
@@ -69,10 +70,12 @@ __global__ void __launch_bounds__(kThreads)
   const SharedTile<T, D> sV_both = memory.tile<T, D>("sV", 2 * Bc);
 
   // The block's: queries [i0, i1) of head h, batch item b; the last, which see most keys, first.
-  const unsigned heads = Q.H, tiles = (Q.N + Br - 1) / Br;  // divisions of 64 bits are slow
+  // In 32 bits: divisions of 64 are slow.
+  const unsigned heads = static_cast<unsigned>(Q.H);
+  const unsigned tiles = static_cast<unsigned>((Q.N + Br - 1) / Br);
   const Index h = blockIdx.x / tiles % heads, b = blockIdx.x / tiles / heads;
   const Index i0 = Index{tiles - 1 - blockIdx.x % tiles} * Br, i1 = min(i0 + Br, Q.N);
-  const unsigned kv_heads = K.H, kv = static_cast<unsigned>(h) / (heads / kv_heads);
+  const Index kv = static_cast<unsigned>(h) / (heads / static_cast<unsigned>(K.H));
   const GlobalMatrix<const T> gK = K.head(b, kv), gV = V.head(b, kv);
   // The thread's, in each piece of 16 queries by 8 keys (or columns) that an mma gives its warp:
   // rows g and g + 8, keys 2t and 2t + 1 of both. Two such pieces lie below each other.
@@ -83,7 +86,7 @@ __global__ void __launch_bounds__(kThreads)
   const int lane = threadIdx.x % 32, below = lane % 16, beside = lane / 16 * 8;
   const int k_below = lane % 8 + beside, k_beside = lane % 16 / 8 * 8;
 
-  // A scale of 0 becomes one so small that scores don't count, but large enough for −inf · c = −inf.
+  // A scale of 0 becomes one too small to count, but large enough for −inf · c = −inf.
   const float c = max(fabsf(scale) * 1.44269504f, 1e-37f);
 
   //# region load_q

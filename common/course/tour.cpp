@@ -54,7 +54,7 @@ double number(const nlohmann::json& value) {
 std::string error_text(const nlohmann::json& comparison) {
   return fmt::format("{:.1e} ({:.0f} %)",
                      number(comparison.at("max_error")),
-                     std::ceil(100 * number(comparison.at("max_error_over_tolerance"))));
+                     100 * number(comparison.at("max_error_over_tolerance")));
 }
 
 std::vector<std::string> row(const CourseStage& stage, const StageRun& run) {

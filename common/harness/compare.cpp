@@ -18,6 +18,9 @@ void for_each_row(const Problem& p, const Expected& expected, F f) {
       for (const Index i : expected.queries) f(b, h, i, expected.rows[at++]);
 }
 
+/// NaN has a sign, which says nothing.
+double unsigned_nan(double value) { return std::isnan(value) ? NAN : value; }
+
 double lse_of(const Output& output, const Problem& p, Index b, Index h, Index i) {
   return static_cast<double>(output.LSE()[(b * p.Hq + h) * p.Nq + i]);
 }
@@ -68,11 +71,11 @@ std::string OracleCheck::failure() const {
         c.compared,
         c.wrong_nonfinite,
         name_of(c.first_wrong),
-        c.first_wrong.got,
+        unsigned_nan(c.first_wrong.got),
         c.first_wrong.expected,
         c.first_wrong.tolerance,
         name_of(c.worst),
-        c.worst.got,
+        unsigned_nan(c.worst.got),
         c.worst.expected);
   };
   if (!guards_intact) return "the guard rows around the output were overwritten";

@@ -225,7 +225,10 @@ class Parser {
       throw Refused("--causal and --no-causal: only one of them can hold");
     for (const char* name : {"--br", "--bc"})
       if (given(name) && !stage_.tiled)
-        throw Refused(fmt::format("{}: stage {} has no tiles", typed(name), stage_.number));
+        throw Refused(fmt::format(stage_.on_device ? "{}: stage {}'s tiles are part of its kernel"
+                                                   : "{}: stage {} has no tiles",
+                                  typed(name),
+                                  stage_.number));
     if (options_.ladder)
       for (const char* name : {"--step", "--output"})
         if (given(name)) throw Refused(typed(name) + ": --ladder runs all steps");

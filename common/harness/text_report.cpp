@@ -210,7 +210,7 @@ std::string text_report(const Facts& f) {
   text += line("time", seconds_text(f.timing.median()), runs_text(f.timing));
   if (!f.timing.facts.emulated)
     text += line("speed",
-                 fmt::format("{:.3g} GFLOP/s", f.gflop_per_s()),
+                 rate_text(f.gflop_per_s()),
                  fmt::format("4 d FLOP for each of {} visible (query, key) pairs",
                              count_text(static_cast<Index>(p.visible_pairs()))));
   text += line("memory",

@@ -28,6 +28,11 @@ std::string seconds_text(double seconds) {
   return three_digits(seconds * 1e6) + " us";
 }
 
+std::string rate_text(double gflop_per_s) {
+  return gflop_per_s < 1000 ? fmt::format("{:.3g} GFLOP/s", gflop_per_s)
+                            : fmt::format("{:.3g} TFLOP/s", gflop_per_s / 1000);
+}
+
 std::string count_text(Index count) {
   std::string digits = std::to_string(count);
   for (std::size_t at = digits.size(); at > 3 + (digits[0] == '-'); at -= 3)

@@ -13,6 +13,9 @@ std::string bytes_text(double bytes);
 /// "812 us", "12.3 ms", "4.56 s".
 std::string seconds_text(double seconds);
 
+/// "714 GFLOP/s", "5.01 TFLOP/s".
+std::string rate_text(double gflop_per_s);
+
 /// "65,536".
 std::string count_text(Index count);
 

@@ -40,6 +40,8 @@ const char* name_of(Fault fault) {
       return "data of a copy touched before its wait";
     case Fault::shuffle:
       return "shuffle from a lane that takes no part";
+    case Fault::copy_size:
+      return "copy of an impossible size";
   }
   return "?";
 }
@@ -58,10 +60,12 @@ std::string Violation::text() const {
 
 std::string Report::text() const {
   if (ok()) return {};
-  std::string lines = fmt::format("{} faults in {} of {} blocks, {} different:\n",
+  std::string lines = fmt::format("{} fault{} in {} of {} block{}, {} different:\n",
                                   violation_count,
+                                  violation_count == 1 ? "" : "s",
                                   blocks_run,
                                   blocks_in_grid,
+                                  blocks_in_grid == 1 ? "" : "s",
                                   violations.size());
   for (std::size_t i = 0; i < std::min(kPrinted, violations.size()); ++i)
     lines += fmt::format("{:>4}. {}\n", i + 1, violations[i].text());

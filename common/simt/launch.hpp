@@ -45,6 +45,7 @@ enum class Fault {
   race,            // two threads, one of them writing, and no barrier between
   copy_in_flight,  // data of an asynchronous copy touched before the wait for it
   shuffle,         // a value asked from a lane that doesn't take part
+  copy_size,  // an asynchronous copy of fewer than 0 or more than 16 bytes, or of half an element
 };
 const char* name_of(Fault fault);
 

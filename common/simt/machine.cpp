@@ -198,12 +198,24 @@ void violate_shared(const SharedPart& part, Index at, Access what, SiteId site, 
           : fmt::format("{}, but not in the tile", what == Access::store ? "written" : "read"));
 }
 
-void violate_row(const SharedPart& part, Index row, Index column, SiteId site) {
+void violate_row(const SharedPart& part, Index row, Index column, SiteId site, Index elements) {
   if (!hot.worker->is_new_violation(Fault::shared_bounds, site)) return;
-  hot.worker->violate(Fault::shared_bounds,
-                      site,
-                      fmt::format("{}[{}][{}]", part.name, row, column),
-                      fmt::format("the row has {} columns", part.columns));
+  hot.worker->violate(
+      Fault::shared_bounds,
+      site,
+      fmt::format("{}[{}][{}]", part.name, row, column),
+      fmt::format("{}the row has {} columns",
+                  elements > 1 ? fmt::format("{} elements from there on, but ", elements) : "",
+                  part.columns));
+}
+
+void violate_copy_size(int bytes, int element_bytes, SiteId site) {
+  if (!hot.worker->is_new_violation(Fault::copy_size, site)) return;
+  hot.worker->violate(
+      Fault::copy_size,
+      site,
+      fmt::format("{} bytes", bytes),
+      fmt::format("must be from 0 to 16, and a multiple of an element's {}", element_bytes));
 }
 
 bool Worker::is_new_violation(Fault fault, SiteId site, SiteId other_site) {
@@ -577,14 +589,16 @@ void Worker::check(const SharedEntry& entry, int thread) {
   }
   if (result.fault == RaceDetector::Fault::none) return;
   static const char* const doing[] = {"read", "written", "written by a copy", ""};
-  report_race(result, entry.site(), doing[static_cast<int>(entry.what())]);
+  report_race(
+      result, entry.site(), doing[static_cast<int>(entry.what())], entry.what() != Access::load);
 }
 
-/// A read of what nothing had written may yet turn out to be a race: the write came a little later,
-/// with no barrier between, and was reported. Once the barrier is there, it can't any more.
+/// A read of what nothing had written may yet turn out to be half of a race: the write came a little
+/// later, with no barrier between, and was reported. Once the barrier is there, it can't any more.
+/// (A later write that is ordered after the read doesn't excuse it: s[t] += x reads first.)
 void Worker::settle_unwritten() {
   for (const auto& [result, site] : unwritten_) {
-    if (race_.is_written(result.byte) || !is_new_violation(Fault::uninitialised, site)) continue;
+    if (raced_.count(result.byte) > 0 || !is_new_violation(Fault::uninitialised, site)) continue;
     Violation v;
     v.fault = Fault::uninitialised;
     v.thread = result.thread;
@@ -594,13 +608,18 @@ void Worker::settle_unwritten() {
     violate(std::move(v));
   }
   unwritten_.clear();
+  raced_.clear();
 }
 
-void Worker::report_race(const RaceDetector::Result& result, SiteId site, const char* doing) {
+void Worker::report_race(const RaceDetector::Result& result,
+                         SiteId site,
+                         const char* doing,
+                         bool writes) {
   if (result.fault == RaceDetector::Fault::never_written) {
     unwritten_.emplace_back(result, site);
     return;
   }
+  if (writes && !result.other.write) raced_.insert(result.byte);
   const Fault fault =
       result.fault == RaceDetector::Fault::copy_in_flight ? Fault::copy_in_flight : Fault::race;
   if (!is_new_violation(fault, site, result.other.site)) return;

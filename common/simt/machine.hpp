@@ -14,6 +14,7 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <unordered_set>
 #include <vector>
 
 #include "common/attention/view.hpp"
@@ -168,7 +169,10 @@ void meet(const Operation& operation);
     const Buffer& buffer, Index at, Access what, SiteId site, int alignment = 0);
 [[gnu::cold]] void violate_shared(
     const SharedPart& part, Index at, Access what, SiteId site, int alignment = 0);
-[[gnu::cold]] void violate_row(const SharedPart& part, Index row, Index column, SiteId site);
+[[gnu::cold]] void violate_row(
+    const SharedPart& part, Index row, Index column, SiteId site, Index elements = 1);
+/// Reports the running thread's copy of `bytes`, which isn't a number of whole elements from 0 to 16.
+[[gnu::cold]] void violate_copy_size(int bytes, int element_bytes, SiteId site);
 
 /// One CPU thread's machinery. It runs one block at a time.
 class Worker {
@@ -189,7 +193,10 @@ class Worker {
   /// The running thread's. False if the same lines have done it before: then it is only counted.
   bool is_new_violation(Fault fault, SiteId site, SiteId other_site = 0);
   void violate(Fault fault, SiteId site, std::string address, std::string detail);
-  void report_race(const RaceDetector::Result& result, SiteId site, const char* doing);
+  void report_race(const RaceDetector::Result& result,
+                   SiteId site,
+                   const char* doing,
+                   bool writes = false);
   /// What the banks take for a warp's access to shared memory.
   Wavefronts wavefronts_of(const WarpAccess& access, SiteId site);
 
@@ -288,6 +295,7 @@ class Worker {
   std::vector<Pattern> patterns_;
   RaceDetector race_;
   std::vector<std::pair<RaceDetector::Result, SiteId>> unwritten_;  // reads since the last barrier
+  std::unordered_set<std::uint32_t> raced_;  // bytes whose write raced with a read, likewise
   Counters counters_;
   std::int64_t block_number_ = 0;
   int current_ = 0;

@@ -39,6 +39,8 @@ V poison() {
 }  // namespace impl
 
 /// An element of a view, in an expression. View has read<V>(at, where) and write(at, where, v).
+/// It is read where it is used: `auto v = s[t];` would keep the element and read it later, when it
+/// may hold something else, so an Element with a name doesn't convert. (Say `float v = s[t];`.)
 template <class View>
 class Element {
  public:
@@ -48,11 +50,11 @@ class Element {
   Element(View view, At where) : view_(view), where_(where) {}
   Element(const Element&) = default;
 
-  operator Value() const { return view_.template read<Value>(where_); }
+  operator Value() const&& { return view_.template read<Value>(where_); }
   /// 16-bit elements convert to float in products, as the bare type does.
   template <class V = Value,
             std::enable_if_t<std::is_class_v<V> && std::is_convertible_v<V, float>, int> = 0>
-  operator float() const {
+  operator float() const&& {
     return static_cast<float>(view_.template read<Value>(where_));
   }
 
@@ -60,13 +62,15 @@ class Element {
     view_.template write<Value>(where_, value);
     return *this;
   }
-  const Element& operator=(const Element& other) { return *this = static_cast<Value>(other); }
-  const Element& operator+=(Number x) const { return *this = Value(Value(*this) + x); }
-  const Element& operator-=(Number x) const { return *this = Value(Value(*this) - x); }
-  const Element& operator*=(Number x) const { return *this = Value(Value(*this) * x); }
-  const Element& operator/=(Number x) const { return *this = Value(Value(*this) / x); }
+  const Element& operator=(const Element& other) const { return *this = other.read(); }
+  const Element& operator+=(Number x) const { return *this = Value(read() + x); }
+  const Element& operator-=(Number x) const { return *this = Value(read() - x); }
+  const Element& operator*=(Number x) const { return *this = Value(read() * x); }
+  const Element& operator/=(Number x) const { return *this = Value(read() / x); }
 
  private:
+  Value read() const { return view_.template read<Value>(where_); }
+
   View view_;
   At where_;
 };
@@ -189,18 +193,20 @@ Global<T> global(const char* name, T* data, Index elements) {
   return {add_buffer(name, data, elements, sizeof(T)), 0};
 }
 
-/// A pointer into one part of the block's shared memory.
+/// A pointer into one part of the block's shared memory, or into one row of it.
 template <class T>
 class Shared {
  public:
   using Value = std::remove_const_t<T>;
 
   Shared() = default;
-  Shared(const SharedPart* part, Index at) : part_(part), at_(at) {}
-  operator Shared<const T>() const { return {part_, at_}; }
+  Shared(const SharedPart* part, Index at) : Shared(part, at, 0, part->elements) {}
+  Shared(const SharedPart* part, Index at, Index first, Index last)
+      : part_(part), at_(at), first_(first), last_(last) {}
+  operator Shared<const T>() const { return {part_, at_, first_, last_}; }
 
-  Shared operator+(Index n) const { return {part_, at_ + n}; }
-  Shared operator-(Index n) const { return {part_, at_ - n}; }
+  Shared operator+(Index n) const { return {part_, at_ + n, first_, last_}; }
+  Shared operator-(Index n) const { return {part_, at_ - n, first_, last_}; }
   Shared& operator+=(Index n) { return at_ += n, *this; }
 
   auto operator[](At i) const {
@@ -238,8 +244,11 @@ class Shared {
   bool inside(const At& i, Access what) const {
     constexpr Index count = sizeof(V) / sizeof(T);
     const Index at = at_ + i.value;
-    if (__builtin_expect(at < 0 || count > part_->elements - at, 0)) {
-      violate_shared(*part_, at, what, i.site());
+    if (__builtin_expect(at < first_ || count > last_ - at, 0)) {
+      if (last_ - first_ < part_->elements && at >= first_)
+        violate_row(*part_, first_ / part_->columns, at - first_, i.site(), count);
+      else
+        violate_shared(*part_, at, what, i.site());
       return false;
     }
     if constexpr (count > 1)
@@ -250,6 +259,7 @@ class Shared {
  private:
   const SharedPart* part_ = nullptr;
   Index at_ = 0;
+  Index first_ = 0, last_ = 0;  // the elements that it may touch: [first, last)
 };
 
 /// A row of a tile: as Shared<T>, and knows where the row ends.
@@ -259,9 +269,9 @@ class SharedRow {
   using Value = std::remove_const_t<T>;
 
   SharedRow(const SharedPart* part, Index at) : part_(part), at_(at) {}
-  operator Shared<T>() const { return {part_, at_}; }
-  operator Shared<const T>() const { return {part_, at_}; }
-  Shared<T> operator+(Index n) const { return {part_, at_ + n}; }
+  operator Shared<T>() const { return {part_, at_, at_, at_ + cols}; }
+  operator Shared<const T>() const { return {part_, at_, at_, at_ + cols}; }
+  Shared<T> operator+(Index n) const { return {part_, at_ + n, at_, at_ + cols}; }
 
   auto operator[](At x) const {
     if constexpr (std::is_const_v<T>)
@@ -314,6 +324,7 @@ class SharedMemory {
                            Index rows,
                            const char* file = __builtin_FILE(),
                            int line = __builtin_LINE()) {
+    static_assert(sizeof(T) >= 2, "races are looked for in cells of 2 bytes");
     return {
         carve(name, rows * cols, sizeof(T), cols, tile_bytes<T, cols>(rows), site_of(file, line)),
         0};
@@ -323,6 +334,7 @@ class SharedMemory {
                   Index elements,
                   const char* file = __builtin_FILE(),
                   int line = __builtin_LINE()) {
+    static_assert(sizeof(T) >= 2, "races are looked for in cells of 2 bytes");
     return {carve(name, elements, sizeof(T), 0, tile_bytes<T, 1>(elements), site_of(file, line)),
             0};
   }

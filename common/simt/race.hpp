@@ -108,11 +108,6 @@ class RaceDetector {
   Result copy_begins(int t, std::uint32_t at, int bytes, SiteId site);
   void copy_lands(int t, std::uint32_t at, int bytes, SiteId site);
 
-  /// Has anything in this block written the byte?
-  bool is_written(std::uint32_t byte) const {
-    return cells_[byte / 2].write_time >= order_.begin();
-  }
-
  private:
   struct Cell {
     Order::Time write_time = 0;

@@ -198,6 +198,10 @@ template <class T>
 void cp_async_16(Shared<T> to, Global<const T> from, int bytes, FA_SIMT_HERE) {
   const At here(0, file, line);
   if (!to.template inside<uint4>(here, Access::store)) return;
+  if (bytes < 0 || bytes > 16 || bytes % static_cast<int>(sizeof(T)) != 0) {
+    violate_copy_size(bytes, sizeof(T), here.site());
+    bytes = 0;
+  }
   if (bytes > 0 && !impl::touch_part<T>(from, bytes, here)) bytes = 0;
   hot.worker->copy(to.byte(0), bytes > 0 ? from.address(0) : nullptr, bytes, here.site());
 }

@@ -86,6 +86,7 @@ TEST_CASE("windows are two bounds, each -1 or more", "[cli]") {
 TEST_CASE("tiles are refused where there are none, and below 1", "[cli]") {
   require_refused(kStage1, {"--br", "64"}, {"--br 64", "stage 1 has no tiles"});
   require_refused(kStage2, {"--bc", "64"}, {"--bc 64", "stage 2 has no tiles"});
+  require_refused(kStage4, {"--br", "64"}, {"--br 64", "stage 4's tiles are part of its kernel"});
   for (const char* value : {"0", "-1", "99999999999"})
     for (const char* flag : {"--br", "--bc"})
       require_refused(kStage3, {flag, value}, {std::string(flag) + " " + value, "from 1 to"});

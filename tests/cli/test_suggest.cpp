@@ -27,6 +27,8 @@ TEST_CASE("numbers for people have three digits that count", "[cli]") {
   CHECK(seconds_text(0) == "0.00 us");
   CHECK(seconds_text(0.0123) == "12.3 ms");
   CHECK(seconds_text(123.4) == "123 s");
+  CHECK(rate_text(714.2) == "714 GFLOP/s");
+  CHECK(rate_text(5010) == "5.01 TFLOP/s");
   CHECK(count_text(0) == "0");
   CHECK(count_text(999) == "999");
   CHECK(count_text(65536) == "65,536");

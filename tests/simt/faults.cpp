@@ -12,7 +12,7 @@ namespace {
 
 /// The line of this file that ends with the comment `//! name`.
 int line_of(const std::string& name) {
-  std::ifstream file(__FILE__);
+  std::ifstream file(FA_FAULTS_SOURCE);  // __FILE__ may be a relative path
   std::string line;
   for (int number = 1; std::getline(file, line); ++number) {
     const std::string mark = "//! " + name;
@@ -200,6 +200,73 @@ __global__ void write_within_tile(Global<float>) {
   s[threadIdx.x / 16][threadIdx.x % 16 + 17] = 1;
 }
 
+// Vectors, copies and ldmatrix end with the row too.
+SharedTile<float16, 16> small_tile() {
+  SharedMemory memory = shared_memory();
+  const SharedTile<float16, 16> s = memory.tile<float16, 16>("s", 33);
+  if (threadIdx.x < 32)
+    for (int x = 0; x < 16; ++x) s[threadIdx.x][x] = float16(1.0f);
+  __syncthreads();
+  return s;
+}
+__global__ void vector_beyond_row(Global<float> x) {
+  const SharedTile<float16, 16> s = small_tile();
+  const auto four = load_vector<uint2>(s[threadIdx.x] + 16);  //! vector beyond row
+  x[threadIdx.x] = static_cast<float>(four.x);
+}
+__global__ void copy_beyond_row(Global<float> x) {
+  const SharedTile<float16, 16> s = small_tile();
+  cp_async_16(s[threadIdx.x] + 16, Global<const float16>(), 0);  //! copy beyond row
+  x[threadIdx.x] = 0;
+}
+__global__ void ldmatrix_beyond_row(Global<float> x) {
+  const SharedTile<float16, 16> s = small_tile();
+  std::uint32_t r[4];
+  ldmatrix_x4(r, s[threadIdx.x] + 16);  //! ldmatrix beyond row
+  x[threadIdx.x] = 0;
+}
+__global__ void vectors_within_row(Global<float> x) {
+  const SharedTile<float16, 16> s = small_tile();
+  const auto four = load_vector<uint2>(s[threadIdx.x] + 12);
+  std::uint32_t r[4];
+  ldmatrix_x4(r, s[threadIdx.x] + 8);
+  x[threadIdx.x] = static_cast<float>(four.x + r[0]);
+}
+
+TEST_CASE("vectors, copies and ldmatrix beyond a tile's row are found") {
+  for (const auto& [report, mark] :
+       {std::pair{run_one<vector_beyond_row>(32), "vector beyond row"},
+        std::pair{run_one<copy_beyond_row>(32), "copy beyond row"},
+        std::pair{run_one<ldmatrix_beyond_row>(32), "ldmatrix beyond row"}}) {
+    check_finds(report, simt::Fault::shared_bounds, mark);
+    CHECK(report.violation_count == 32);
+    CHECK(report.violations[0].address == "s[0][16]");
+  }
+  check_passes(run_one<vectors_within_row>(32));
+}
+
+__global__ void copy_of_bytes(Global<float> x, int bytes) {
+  const Shared<float> s = floats("s");
+  cp_async_16(s + 4 * threadIdx.x, x + 4 * threadIdx.x, bytes);  //! copy of bytes
+  cp_async_commit();
+  cp_async_wait<0>();
+}
+
+TEST_CASE("copies of too many bytes, of fewer than none or of half an element are found") {
+  const auto copy = [](int bytes) {
+    DeviceArray<float> x(counting(512));
+    return run<copy_of_bytes>(1, 32, 4096, {}, argument("x", x), bytes);
+  };
+  for (const int bytes : {-4, 6, 17, 20, 32, 160, 16384})
+    check_finds(copy(bytes), simt::Fault::copy_size, "copy of bytes");
+  for (const int bytes : {0, 4, 12, 16}) check_passes(copy(bytes));
+}
+
+// `auto v = s[t];` is a float for nvcc. Here it would be the element, read when v is used.
+using SharedElement = decltype(std::declval<Shared<float>>()[0]);
+static_assert(std::is_convertible_v<SharedElement, float>, "an element is read where it stands");
+static_assert(!std::is_convertible_v<SharedElement&, float>, "one with a name isn't read later");
+
 TEST_CASE("shared accesses out of bounds are found") {
   check_finds(run_one<write_beyond_array>(64), simt::Fault::shared_bounds, "write beyond array");
   check_finds(run_one<write_beyond_row>(64), simt::Fault::shared_bounds, "write beyond row");
@@ -251,7 +318,27 @@ __global__ void read_written(Global<float> x) {
   }
 }
 
+// The write that comes after the read, in order, is no excuse.
+__global__ void add_to_unwritten(Global<float> x) {
+  const Shared<float> s = floats("s");
+  s[threadIdx.x] += x[threadIdx.x];  //! add to unwritten
+  __syncthreads();
+  x[threadIdx.x] = s[threadIdx.x];
+}
+__global__ void write_after_reading(Global<float> x) {
+  const Shared<float> s = floats("s");
+  const float before = s[threadIdx.x];  //! read before the first write
+  __syncwarp();
+  s[threadIdx.x ^ 1] = before;
+  __syncthreads();
+  x[threadIdx.x] = s[threadIdx.x];
+}
+
 TEST_CASE("a read of shared memory that nothing wrote is found") {
+  check_finds(run_one<add_to_unwritten>(64), simt::Fault::uninitialised, "add to unwritten");
+  CHECK(run_one<add_to_unwritten>(64).violation_count == 64);
+  check_finds(
+      run_one<write_after_reading>(64), simt::Fault::uninitialised, "read before the first write");
   const simt::Report report = run_one<read_unwritten>(64);
   check_finds(report, simt::Fault::uninitialised, "read unwritten");
   CHECK(report.violations[0].thread == 63);

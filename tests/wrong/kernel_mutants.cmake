@@ -26,6 +26,10 @@ fa_kernel_mutant(barrier_in_branch STAGE 4 FAULT "barrier not reached by all"
   FIND "__syncwarp();" REPLACE "__syncwarp();\n    if (ty < 4) __syncthreads();")
 
 # --- shared memory ---
+fa_kernel_mutant(p_added STAGE 4 FAULT "${unwritten}"
+  CAUSE "P is added to what shared memory holds, not stored"
+  FIND "sP[ty + a * apart][tx + c * kAcross] = s_tile[a][c];"
+  REPLACE "sP[ty + a * apart][tx + c * kAcross] += s_tile[a][c];")
 fa_kernel_mutant(columns_not_zeroed STAGE 4 FAULT "${unwritten}"
   CAUSE "padding is not zeroed: columns beyond d and rows beyond the last keep what was there"
   FIND "tile[i][x] = first + i < last && x < M.cols ? M[first + i][x] : 0.0f;"
