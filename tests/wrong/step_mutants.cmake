@@ -106,7 +106,7 @@ fa_step_mutant(lse_rows_stored STEPS 5h FAULT "${beyond}" CAUSE "LSE beyond the 
 fa_step_mutant(v_of_other_head STEPS 1 4 CAUSE "V is read with another head map than K"
   FIND "gV = V.head(b, h / (Q.H / K.H))" REPLACE "gV = V.head(b, h % K.H)")
 fa_step_mutant(v_of_other_head STEPS 5h CAUSE "V is read with another head map than K"
-  FIND "gV = V.head(b, kv)" REPLACE "gV = V.head(b, static_cast<unsigned>(h) % kv_heads)")
+  FIND "gV = V.head(b, kv)" REPLACE "gV = V.head(b, h % K.H)")
 fa_step_mutant(head_not_mapped STEPS 5h FAULT "${beyond}"
   CAUSE "query heads read the KV head of their own number"
   FIND "gK = K.head(b, kv)" REPLACE "gK = K.head(b, h)")
