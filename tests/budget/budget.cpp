@@ -151,6 +151,7 @@ TEST_CASE("Steps known to be over their budget fit it by now", "[!mayfail]") {
 }
 
 TEST_CASE("Steps that fit their budget aren't listed as over it") {
+  if (steps().empty()) return;
   for (const std::string& label : kTooMuchNew) {
     const Step step({stage_by_label(label), kMostLinesOfStep});
     INFO(step.text << ": take it out of kTooMuchNew");

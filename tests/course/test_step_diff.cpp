@@ -21,22 +21,24 @@ TEST_CASE("A step diff is zero between a stage and itself") {
 
 TEST_CASE("Stages and steps are found by their labels, and others refused by naming them") {
   CHECK(stage_by_label("4").folder == "stage4_simple_cuda");
-  CHECK(stage_by_label("5").step == steps().back().step);
-  CHECK(stage_by_label("5.1").source == "step1_tensor_cores.cuh");
-  CHECK(stage_by_label("5.5a").source == "step5a_rows32.cuh");
-  CHECK(before(stage_by_label("5.1"))->label() == "4");
-  CHECK(before(stage_by_label("5.5a"))->label() == "5.4");
   CHECK(before(stage_by_label("2"))->label() == "1");
   CHECK(before(stage_by_label("1")) == nullptr);
   for (const char* unknown : {"6", "5.9", "5a", "4.1", "", "5."}) {
     INFO(unknown);
     CHECK_THROWS_WITH(stage_by_label(unknown),
-                      Catch::Matchers::ContainsSubstring("must be from 1 to 5") &&
-                          Catch::Matchers::ContainsSubstring("5.5a"));
+                      Catch::Matchers::ContainsSubstring("must be from 1"));
   }
+  if (steps().empty()) return;
+  CHECK(stage_by_label("5").step == steps().back().step);
+  CHECK(stage_by_label("5.1").source == "step1_tensor_cores.cuh");
+  CHECK(stage_by_label("5.5a").source == "step5a_rows32.cuh");
+  CHECK(before(stage_by_label("5.1"))->label() == "4");
+  CHECK(before(stage_by_label("5.5a"))->label() == "5.4");
+  CHECK_THROWS_WITH(stage_by_label("5.9"), Catch::Matchers::ContainsSubstring("5.5a"));
 }
 
 TEST_CASE("A step diff of two steps names their files and the budget") {
+  if (steps().empty()) return;
   const std::string text = diff_text(kRoot, "5.1", "5.2", false);
   CHECK(text.find("stage5_mma_pipeline/step1_tensor_cores.cuh → "
                   "stage5_mma_pipeline/step2_swizzle_ldmatrix.cuh") == 0);
