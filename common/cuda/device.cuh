@@ -39,4 +39,4 @@ __device__ inline std::uint32_t pair(T low, T high) {
 namespace fa {
 using FA_TARGET::exp_minus;
 using FA_TARGET::pair;
-}
+}  // namespace fa
