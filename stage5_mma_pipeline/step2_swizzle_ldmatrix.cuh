@@ -2,7 +2,7 @@
 // for V, and the 16-byte pieces of a row are swizzled, so that 8 rows' pieces lie in 32 different
 // banks.
 //
-// Costs: as step 1, with a quarter of the shared-memory instructions and no bank conflicts.
+// Costs: as step 1, with fewer loads from shared memory and no bank conflicts.
 // Look first at swizzled(), then at which lane names which row for ldmatrix.
 #pragma once
 

@@ -1,7 +1,7 @@
 // Step 3: copies that pass the registers by. cp.async brings 16 bytes at a time from global to
 // shared memory while the warps compute; V is under way during Q Kᵀ.
 //
-// Costs: as step 2, with an eighth of the copies' instructions. Rows must begin at 16 bytes.
+// Costs: as step 2, with fewer instructions for the copies. Rows must begin at 16 bytes.
 // Look first at load_tile, then at which wait belongs to which copy.
 #pragma once
 

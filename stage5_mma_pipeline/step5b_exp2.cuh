@@ -1,7 +1,7 @@
 // Step 5b: exp2 with the scale folded in. exp(scale · s − scale · m) = 2^(c s − c m) with
 // c = scale · log2 e: one multiply-add and one instruction of the special function unit.
 //
-// Costs: as step 5a, with two instructions a weight instead of about ten.
+// Costs: as step 5a, with two instructions a weight.
 // Look first at what becomes of huge scores.
 #pragma once
 

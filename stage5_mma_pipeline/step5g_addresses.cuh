@@ -1,7 +1,7 @@
 // Step 5g: addresses that the compiler knows. Where rows follow each other without gaps their
 // distance is D, and everything in the loop is counted in 32 bits from the block's first key.
 //
-// Costs: as step 5f, with a third of the integer instructions.
+// Costs: as step 5f, with fewer integer instructions.
 // Look first at which numbers were 64 bits wide and needn't be.
 #pragma once
 

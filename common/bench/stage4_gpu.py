@@ -39,16 +39,15 @@ def stop(message):
 def load_stage4(build):
     path = pathlib.Path(build, "libfa_bench_gpu.so").resolve()
     try:
-        library = ctypes.CDLL(str(path))
+        function = ctypes.CDLL(str(path)).fa_stage4
     except OSError as error:
         stop(f"{error}\nIs {build} a build with CUDA? CMake's summary says so")
-    functions = {torch.float32: library.fa_stage4_float32, torch.float16: library.fa_stage4_float16}
-    for function in functions.values():
-        function.restype = ctypes.c_char_p
+    function.restype = ctypes.c_char_p
 
     def stage4(q, k, v, causal):
         o, lse = torch.empty_like(q), torch.empty(q.shape[:3], device=q.device)
-        problem = functions[q.dtype](*(ctypes.c_long(size) for size in q.shape), int(causal),
+        problem = function(int(q.dtype == torch.float16),
+                           *(ctypes.c_long(size) for size in q.shape), int(causal),
                            ctypes.c_float(1 / math.sqrt(q.shape[3])),
                            *(ctypes.c_void_p(x.data_ptr()) for x in (q, k, v, o, lse)))
         if problem:

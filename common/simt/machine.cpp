@@ -589,8 +589,10 @@ void Worker::check(const SharedEntry& entry, int thread) {
   }
   if (result.fault == RaceDetector::Fault::none) return;
   static const char* const doing[] = {"read", "written", "written by a copy", ""};
-  report_race(
-      result, entry.site(), doing[static_cast<int>(entry.what())], entry.what() != Access::load);
+  if (result.fault == RaceDetector::Fault::race && entry.what() != Access::load &&
+      !result.other.write)
+    raced_.insert(result.byte);
+  report_race(result, entry.site(), doing[static_cast<int>(entry.what())]);
 }
 
 /// A read of what nothing had written may yet turn out to be half of a race: the write came a little
@@ -611,15 +613,11 @@ void Worker::settle_unwritten() {
   raced_.clear();
 }
 
-void Worker::report_race(const RaceDetector::Result& result,
-                         SiteId site,
-                         const char* doing,
-                         bool writes) {
+void Worker::report_race(const RaceDetector::Result& result, SiteId site, const char* doing) {
   if (result.fault == RaceDetector::Fault::never_written) {
     unwritten_.emplace_back(result, site);
     return;
   }
-  if (writes && !result.other.write) raced_.insert(result.byte);
   const Fault fault =
       result.fault == RaceDetector::Fault::copy_in_flight ? Fault::copy_in_flight : Fault::race;
   if (!is_new_violation(fault, site, result.other.site)) return;

@@ -193,10 +193,7 @@ class Worker {
   /// The running thread's. False if the same lines have done it before: then it is only counted.
   bool is_new_violation(Fault fault, SiteId site, SiteId other_site = 0);
   void violate(Fault fault, SiteId site, std::string address, std::string detail);
-  void report_race(const RaceDetector::Result& result,
-                   SiteId site,
-                   const char* doing,
-                   bool writes = false);
+  void report_race(const RaceDetector::Result& result, SiteId site, const char* doing);
   /// What the banks take for a warp's access to shared memory.
   Wavefronts wavefronts_of(const WarpAccess& access, SiteId site);
 
