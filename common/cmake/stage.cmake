@@ -203,7 +203,24 @@ macro(fa_end_ladder)
   configure_file(${PROJECT_SOURCE_DIR}/common/harness/steps.in.cpp steps.cpp @ONLY)
   target_sources(fa_stage${ladder_number} PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/steps.cpp)
   fa_stage_program(${ladder_number} ${folder} "${ladder_PREVIOUS}" LADDER)
+  if(TARGET fa_bench_gpu)
+    fa_bench_steps(${ladder_number})
+  endif()
 endmacro()
+
+# Adds C functions that run the steps to fa_bench_gpu, for common/bench's scripts.
+function(fa_bench_steps FA_NUMBER)
+  get_property(labels GLOBAL PROPERTY FA_STEPS)
+  list(JOIN labels " " FA_STEP_LABELS)
+  list(GET labels 0 FA_FIRST_STEP)
+  foreach(label IN LISTS labels)
+    string(APPEND FA_INCLUDE_STEPS "#include \"${folder}/step${label}.hpp\"\n")
+    string(APPEND FA_LIST_STEPS "    FA_BENCH_STEP(${label})\n")
+  endforeach()
+  configure_file(${PROJECT_SOURCE_DIR}/common/bench/stage5_c_api.in.cpp bench_steps.cpp @ONLY)
+  target_sources(fa_bench_gpu PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/bench_steps.cpp)
+  target_link_libraries(fa_bench_gpu PRIVATE fa_stage${FA_NUMBER}_gpu)
+endfunction()
 
 # The library of one CPU stage: SOURCE (attention.cpp, or a mutant of it) and the adaptor
 # fa::<NAMESPACE>_stage() to the harness. FOLDER/attention.hpp is included from the source tree, or
