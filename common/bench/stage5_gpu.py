@@ -176,8 +176,8 @@ def pytorch(backend, point, inputs):
             output = attention(*inputs[0])
             torch.cuda.synchronize()
     except RuntimeError as error:
-        if "kernel" not in str(error):
-            raise
+        print(f"stage5_gpu.py: {backend} at {text(point)}: {str(error).splitlines()[0]}",
+              file=sys.stderr)
         return None, None
     return Work(attention, inputs, point.flop, context), output
 
@@ -337,7 +337,7 @@ def cases():
 
 def more(steps, mma, args):
     plain_of = dict(cases())
-    print(f"{'':<28} | step | TFLOP/s  plain  x plain | {'time':>6} {'FLOP':>6} x plain |"
+    print(f"{'':<32} | step | TFLOP/s  plain  x plain | {'time':>6} {'FLOP':>6} x plain |"
           "    fa2  x fa2 | % mma")
     rows = []
     for point in selected(list(plain_of), args.shapes):
@@ -349,21 +349,22 @@ def more(steps, mma, args):
                         args.rounds)
         for name in steps:
             row = {**point.facts(), "step": name, "plain": text(plain).strip()}
+            row["fa2_tflops"] = tflops(results["fa2"]) if "fa2" in results else ""
             rows.append(row)
             if name not in works:
                 row["refused"] = refused[name]
-                print(f"{text(point):<28} | {name:>4} | {refused[name]}")
+                print(f"{text(point):<32} | {name:>4} | {refused[name]}")
                 continue
             row.update(figures(name, results))
-            row["fa2_tflops"] = tflops(results["fa2"]) if "fa2" in results else ""
             row["flop_to_plain"] = point.flop / plain.flop
             if name in plain_works:
                 row["plain_tflops"] = tflops(results["plain", name])
                 row["to_plain"] = ratio(results[name], results["plain", name])
                 row["time_to_plain"] = row["flop_to_plain"] / row["to_plain"]
             nothing = math.nan
-            print(f"{text(point):<28} | {name:>4} | {row['tflops']:>7.1f}"
-                  f" {row.get('plain_tflops', nothing):>6.1f} {row.get('to_plain', nothing):>8.3f} |"
+            print(f"{text(point):<32} | {name:>4} | {row['tflops']:>7.1f}"
+                  f" {row.get('plain_tflops', nothing):>6.1f}"
+                  f" {row.get('to_plain', nothing):>8.3f} |"
                   f" {row.get('time_to_plain', nothing):>6.3f} {row['flop_to_plain']:>6.3f}"
                   f" {'':>7} | {row['fa2_tflops'] or nothing:>6.1f}"
                   f" {row.get('to_fa2', nothing):>6.3f} | {100 * row['share_of_mma']:>5.1f}",
