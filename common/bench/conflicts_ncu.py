@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Stage 5's steps under Nsight Compute: bank conflicts, bytes, and what keeps the tensor cores busy.
+"""Stage 5's steps under Nsight Compute: bank conflicts, bytes, and how busy the tensor cores are.
 
     python3 common/bench/conflicts_ncu.py [--steps 2,5h] [--build build/release] [--ncu ncu]
         [--json FILE]
 
 Every step at d 64 and 128, in two shapes: one that the emulator counts too, and whose counts stand
-beside its own, and one with blocks enough to fill a large GPU, for what depends on that. From step 2
-on less than 1 % of the shared memory's cycles may be conflicts. Needs an NVIDIA GPU, ncu, and
-permission to read performance counters. Exits with 1 where there are more, where a step's output was
-wrong, or something could not be read; that a count differs from the emulator's is only shown.
+beside its own, and one with blocks enough to fill a large GPU, for what depends on that. From step
+2 on less than 1 % of the shared memory's cycles may be conflicts. Needs an NVIDIA GPU, ncu, and
+permission to read performance counters. Exits with 1 where there are more, where a step's output
+was wrong, or something could not be read; a count that differs from the emulator's is only shown.
 """
 
 import argparse

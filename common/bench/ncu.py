@@ -1,5 +1,5 @@
-"""A stage's program in the emulator, which counts, and on the GPU under Nsight Compute, which reads the
-hardware's counters: for counts_ncu.py and conflicts_ncu.py."""
+"""A stage's program in the emulator, which counts, and on the GPU under Nsight Compute, which reads
+the hardware's counters: for counts_ncu.py and conflicts_ncu.py."""
 
 import csv
 import io
@@ -86,8 +86,8 @@ class Profiler:
                     program, *flags.split(), "--device", "gpu", "--repeats", "1", "--json"])
 
     def _not_known(self, program, flags, kernel, metrics, said):
-        """Which of these metrics this ncu or this GPU doesn't have; asked one by one, where it doesn't
-        say."""
+        """Which of these metrics this ncu or this GPU doesn't have; asked one by one, where it
+        doesn't say."""
         named = set(re.findall(r"[Ff]ailed to find metric:? *(?:regex:)?([\w.]+)", said))
         if named & set(metrics):
             return named & set(metrics)
@@ -95,9 +95,9 @@ class Profiler:
         return {metric for metric, done in alone.items() if not done or not metrics_in(done.stdout)}
 
     def read(self, program, flags, kernel, counts):
-        """`counts`: the metric of each count, or several names of it with spaces between, of which the
-        first that is known counts. Reads them off the first launch of a kernel whose name fits the
-        regular expression; what can't be read is left out."""
+        """`counts`: the metric of each count, or several names of it with spaces between, of which
+        the first that is known counts. Reads them off the first launch of a kernel whose name fits
+        the regular expression; what can't be read is left out."""
         metrics = sorted({metric for names in counts.values() for metric in names.split()}
                          - self.unknown)
         done = self._profile(program, flags, kernel, metrics)

@@ -11,7 +11,7 @@
 
 B·N is 16384 and H·d 2048. All compute the same arrays in one process and take turns round by
 round, because a GPU's clock drifts with its temperature; ratios are medians of the rounds' ratios.
-fa2 is PyTorch's FlashAttention-2, cudnn its other fused kernel, mma a kernel of nothing but mma.sync.
+fa2 is PyTorch's FlashAttention-2, cudnn its other fused kernel, mma one of nothing but mma.sync.
 TFLOP/s count 4·d a visible pair. Before anything is timed its output is compared: with fa2's, of a
 window with the definition's in some rows. Needs an NVIDIA GPU, PyTorch, and a build with CUDA.
 """
