@@ -13,14 +13,14 @@ constexpr int kThreads = 256, kBlocksPerSm = 2;  // 16 warps an SM, 4 for each o
 constexpr int kRows = 2, kColumns = 8;           // fragments of A and B: 16 independent sums a warp
 constexpr double kFlop = 2.0 * 16 * 8 * 16;      // of an mma
 
-/// Two random float16 of both signs in [1/8, 2): zeros would make the chip faster than it is on data.
+/// Two random float16 of both signs in [1/8, 2): on zeros the chip would be faster than on data.
 __device__ std::uint32_t random_pair(std::uint32_t seed) {
   seed = (seed ^ seed >> 16) * 0x7feb352d;
   seed = (seed ^ seed >> 15) * 0x846ca68b;
   return ((seed ^ seed >> 16) & 0x8fff8fff) | 0x30003000;
 }
 
-/// Grid: two blocks an SM. Block: 8 warps. No memory but 100 registers a thread.
+/// Grid: two blocks an SM. Block: 8 warps. No memory; at most 128 registers a thread.
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
     mma_ceiling_kernel(long iterations, float* never) {
   std::uint32_t a[kRows][4], b[kColumns][2], seed = (blockIdx.x * kThreads + threadIdx.x) * 32;
@@ -50,9 +50,10 @@ extern "C" {
 const char* fa_mma_ceiling(long iterations, double* flop) {
   static std::string problem;
   try {
-    int gpu = 0, sms = 0;
-    gpu::check(cudaGetDevice(&gpu), "cudaGetDevice");
-    gpu::check(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, gpu), "counting SMs");
+    int device = 0, sms = 0;
+    gpu::check(cudaGetDevice(&device), "cudaGetDevice");
+    gpu::check(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device),
+               "counting SMs");
     const unsigned blocks = static_cast<unsigned>(kBlocksPerSm * sms);
     launch<mma_ceiling_kernel>(
         dim3(blocks), dim3(kThreads), 0, iterations, static_cast<float*>(nullptr));

@@ -1,5 +1,5 @@
-// The steps of stage @FA_NUMBER@ on the GPU behind C functions, so that stage5_gpu.py can run them on arrays
-// that PyTorch made. Generated from common/bench/stage5_c_api.in.cpp.
+// The steps of stage @FA_NUMBER@ on the GPU behind C functions, so that stage5_gpu.py can run them
+// on arrays that PyTorch made. Generated from common/bench/stage5_c_api.in.cpp.
 #define FA_TARGET gpu
 #include <exception>
 #include <string>
@@ -43,10 +43,10 @@ extern "C" {
 /// The labels of all steps in order, separated by spaces.
 const char* fa_stage5_steps() { return "@FA_STEP_LABELS@"; }
 
-/// Launches a step ("": the last) on the default stream and returns at once: q and o [B, Hq, Nq, d], k and v
-/// [B, Hkv, Nkv, d] in float16 (bfloat16_ = 0) or bfloat16, lse [B, Hq, Nq], contiguous, in the GPU's memory.
-/// left, right: the window's, −1 unbounded. Returns what went wrong, or a null pointer. That another
-/// step's kernel would run in its place counts as wrong.
+/// Launches a step ("": the last) on the default stream and returns at once: q and o [B, Hq, Nq, d],
+/// k and v [B, Hkv, Nkv, d] in float16 (bfloat16_ = 0) or bfloat16, lse [B, Hq, Nq], contiguous, in
+/// the GPU's memory. left, right: the window's, −1 unbounded. Returns what went wrong, or a null
+/// pointer. That another step's kernel would run in its place counts as wrong.
 const char* fa_stage5(const char* step,
                       int bfloat16_,
                       long B,
