@@ -310,6 +310,22 @@ class SharedTile {
   SharedRow<T, cols> operator[](Index i) const { return {part_, (row_ + i) * cols}; }
   SharedTile operator+(Index rows) const { return {part_, row_ + rows}; }
 
+  std::uint32_t byte() const {
+    return part_->begin + static_cast<std::uint32_t>(row_ * cols) * std::uint32_t{sizeof(T)};
+  }
+  /// Are `rows` rows from here on in its part of shared memory? Reports it if not, and a beginning
+  /// that isn't at a multiple of `alignment` bytes.
+  bool fits(Index rows, int alignment, const At& here) const {
+    const Index first = row_ * cols, last = first + rows * cols - 1;
+    if (first < 0 || last >= part_->elements) {
+      violate_shared(*part_, first < 0 ? first : last, Access::store, here.site());
+      return false;
+    }
+    if (byte() % static_cast<std::uint32_t>(alignment) != 0)
+      violate_shared(*part_, first, Access::store, here.site(), alignment);
+    return true;
+  }
+
  private:
   const SharedPart* part_ = nullptr;
   Index row_ = 0;
