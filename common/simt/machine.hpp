@@ -160,14 +160,17 @@ struct Operation {
   std::uint32_t mask = 0;
   SiteId site = 0;
   void* arguments = nullptr;
-  /// mbarrier_wait, for which each lane waits by itself: at what, and for which parity. 0: another.
+  /// mbarrier_wait, for which each lane waits by itself: where, for which parity, and whether the
+  /// phase is over. 0: another operation.
   std::uint32_t key = 0;
+  std::uint32_t phase = 0;  // that is over
 
-  static std::uint32_t mbarrier_key(std::uint32_t at, int parity) {
-    return at << 2 | static_cast<std::uint32_t>(parity & 1) << 1 | 1;
+  static std::uint32_t mbarrier_key(std::uint32_t at, std::uint32_t phase) {
+    return at << 3 | (phase & 1) << 1 | 1;
   }
-  std::uint32_t mbarrier() const { return key >> 2; }  // byte of the block's shared memory
-  int parity() const { return static_cast<int>(key >> 1 & 1); }
+  void note_over(std::uint32_t its_phase) { key |= 4, phase = its_phase; }
+  bool is_over() const { return key & 4; }
+  std::uint32_t mbarrier() const { return key >> 3; }  // byte of the block's shared memory
 };
 
 /// Waits until the operation has been completed. Called by the running thread.
@@ -302,6 +305,7 @@ class Worker {
   bool knows_of_init(const MbarrierState& m, int thread, SiteId site);
   void check_bytes(MbarrierState& m, SiteId site);
   bool is_phase_over(const Operation& wait);
+  void begin_phase(MbarrierState& m);
   void end_phase(MbarrierState& m);
   bool land_tiles();
   void check_copies_landed();

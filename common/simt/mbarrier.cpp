@@ -129,7 +129,7 @@ void Worker::arrive(std::uint32_t at, int bytes, SiteId site) {
   m->expected += bytes;
   check_bytes(*m, site);
   event.ends = m->is_full() && m->copies.empty();
-  if (event.ends) m->next_phase();
+  if (event.ends) begin_phase(*m);
   log_event(event);
 }
 
@@ -140,8 +140,7 @@ void Worker::copy_tile(TileCopy copy, std::uint32_t done) {
   ++counters_.tma_copies;
   if (copy.from)
     for (Index i = std::max<Index>(0, copy.row); i < std::min(copy.N, copy.row + copy.rows); ++i) {
-      const std::uint64_t first = reinterpret_cast<std::uintptr_t>(copy.from) +
-                                  static_cast<std::uint64_t>(i * copy.row_bytes);
+      const std::uint64_t first = copy.address + static_cast<std::uint64_t>(i * copy.row_bytes);
       const std::uint64_t bytes = static_cast<std::uint64_t>(copy.pages) * 128;
       counters_.tma_bytes += bytes;
       counters_.tma_sectors += (first + bytes - 1) / 32 - first / 32 + 1;
@@ -207,27 +206,35 @@ void pass_mbarrier(Worker& worker, int warp, std::uint32_t mask, void* const*) {
 }  // namespace
 
 void Worker::wait_at_mbarrier(std::uint32_t at, int parity, SiteId site) {
-  if (!made_mbarrier(at, site)) return;
+  const MbarrierState* m = made_mbarrier(at, site);
+  if (!m) return;
   if (parity != 0 && parity != 1)
     violate(Fault::mbarrier_wait,
             site,
             name_of_shared(at),
             fmt::format("for parity {}: there are 0 and 1", parity));
-  meet({"mbarrier_wait",
-        &simt::pass_mbarrier,
-        0,
-        site,
-        nullptr,
-        Operation::mbarrier_key(at, parity)});
+  Operation wait{"mbarrier_wait", &simt::pass_mbarrier, 0, site, nullptr};
+  wait.key = Operation::mbarrier_key(at, static_cast<std::uint32_t>(parity));
+  if (wait.key != Operation::mbarrier_key(at, m->phase)) wait.note_over(m->phase - 1);
+  meet(wait);
 }
 
 /// May those that wait so go on?
 bool Worker::is_phase_over(const Operation& wait) {
+  if (wait.is_over()) return true;
   MbarrierState& m = *mbarrier_at(wait.mbarrier());
-  if (static_cast<int>(m.phase % 2) != wait.parity()) return true;
   if (options_.copies == Copies::late || !m.is_full()) return false;
-  end_phase(m);
+  end_phase(m);  // this notes that the wait is over
   return true;
+}
+
+/// Those that wait for the present phase go on, even if the next one is over before they run.
+void Worker::begin_phase(MbarrierState& m) {
+  const std::uint32_t key = Operation::mbarrier_key(m.at, m.phase);
+  for (Thread& thread : threads_)
+    if (thread.state == State::waiting && thread.operation.key == key)
+      thread.operation.note_over(m.phase);
+  m.next_phase();
 }
 
 /// Nobody can run: then the copies land that the first waiting thread needs. Says whether any did.
@@ -250,7 +257,7 @@ void Worker::end_phase(MbarrierState& m) {
     if (options_.checks) race_.tile_lands(copy.thread, copy.to, copy.bytes(), copy.site, m.number);
   }
   if (options_.checks) m.ended = race_.order().end_phase(m.number, m.table(m.phase));
-  m.next_phase();
+  begin_phase(m);
 }
 
 /// Lanes of a warp that waited go on.
@@ -261,8 +268,8 @@ void Worker::pass_mbarrier(int warp, std::uint32_t lanes) {
     const int t = warp * 32 + __builtin_ctz(lanes);
     const Operation& wait = threads_[static_cast<std::size_t>(t)].operation;
     MbarrierState& m = *mbarrier_at(wait.mbarrier());
-    if (knows_of_init(m, t, wait.site) && m.phase > 0)
-      race_.order().acquire(t, m.table(m.phase - 1));
+    if (knows_of_init(m, t, wait.site) && m.known_phase[wait.phase % 2] == wait.phase)
+      race_.order().acquire(t, m.known[wait.phase % 2]);
   }
 }
 

@@ -17,6 +17,7 @@ namespace fa::simt {
 /// pieces change places as SWIZZLE_128B says: by the address, bits 4 to 6 ^= bits 7 to 9.
 struct TileCopy {
   const unsigned char* from = nullptr;  // row 0 of the head; nullptr: no such head
+  std::uint64_t address = 0;            // the same, as counted
   Index row_bytes = 0;                  // from row to row there
   Index N = 0;                          // rows of the head: those beyond are 0
   Index row = 0;

@@ -113,6 +113,11 @@ class Global {
     return buffer_->base + (at_ + i) * static_cast<Index>(sizeof(T));
   }
 
+  /// As counted: see GlobalEntry.
+  std::uint64_t virtual_address(Index i) const {
+    return buffer_->virtual_base + static_cast<std::uint64_t>(at_ + i) * sizeof(T);
+  }
+
   template <class V>
   bool touch(const At& i, Access what) const {
     return touch(i, what, sizeof(V) / sizeof(T), sizeof(V));
@@ -126,8 +131,7 @@ class Global {
       violate_global(*buffer_, at, what, i.site());
       return false;
     }
-    const std::uint64_t address =
-        buffer_->virtual_base + static_cast<std::uint64_t>(at) * sizeof(T);
+    const std::uint64_t address = virtual_address(i.value);
     if (alignment > static_cast<int>(sizeof(T)) &&
         address % static_cast<std::uint64_t>(alignment) != 0)
       violate_global(*buffer_, at, what, i.site(), alignment);

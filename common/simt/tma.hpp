@@ -71,8 +71,10 @@ void tma_load(SharedTile<T, 64> to,
   copy.row = row;
   copy.row_bytes = map.X.row_stride * Index{sizeof(T)};
   const GlobalTensor<const T>& X = map.X;
-  if (0 <= head && head < X.H && 0 <= batch && batch < X.B && X.N > 0)
+  if (0 <= head && head < X.H && 0 <= batch && batch < X.B && X.N > 0) {
     copy.from = X.head(batch, head).data.address(0);
+    copy.address = X.head(batch, head).data.virtual_address(0);
+  }
   copy.site = here.site();
   hot.worker->copy_tile(copy, done.byte(0));
 }

@@ -73,7 +73,8 @@ Parts parts_of(int arrivals) {
   if (threadIdx.x == 0) {
     mbarrier_init(p.full, arrivals);
     mbarrier_init(p.full + 1, arrivals);
-    p.counter[0] = p.counter[1] = 0;
+    p.counter[0] = 0;
+    p.counter[1] = 0;
   }
   __syncthreads();
   return p;
@@ -324,9 +325,9 @@ __global__ void waited_for_the_other_parity(Map K, Out out) {
     mbarrier_arrive_expect(p.full, kTile);
     tma_load(p.tile, K, 0, 0, 0, p.full);
   }
+  __syncthreads();
   mbarrier_wait(p.full, 1);
   out[threadIdx.x] = p.tile[threadIdx.x % 16][0];  //! waited for the other parity
-  __syncthreads();
   mbarrier_wait(p.full, 0);
 }
 __global__ void waited_at_the_other(Map K, Out out) {
@@ -341,17 +342,6 @@ __global__ void waited_at_the_other(Map K, Out out) {
   mbarrier_wait(p.full, 0);
   out[threadIdx.x] = p.tile[threadIdx.x % 16 + 16][0];  //! waited at the other
   mbarrier_wait(p.full + 1, 0);
-}
-__global__ void one_warp_waited(Map K, Out out) {
-  const Parts p = parts_of(1);
-  if (threadIdx.x == 0) {
-    mbarrier_arrive_expect(p.full, kTile);
-    tma_load(p.tile, K, 0, 0, 0, p.full);
-  }
-  __syncthreads();
-  if (threadIdx.x / 32 % 2 == 0) mbarrier_wait(p.full, 0);
-  if (threadIdx.x / 32 == 0) mbarrier_arrive(p.full + 1);
-  if (threadIdx.x / 32 == 2) mbarrier_wait(p.full + 1, 0);
 }
 __global__ void one_lane_waited(Map K, Out out) {
   const Parts p = parts_of(1);
@@ -477,7 +467,7 @@ __global__ void ring(Map K, Out out) {
   if (threadIdx.x == 0) fill(0), fill(1);
   float sum = 0;
   for (int k = 0; k < 4; ++k) {
-    if (without != Without::wait || k < 2) mbarrier_wait(p.full + k % 2, k / 2);
+    if (without != Without::wait || k != 1) mbarrier_wait(p.full + k % 2, k / 2);
     for (int x = 0; x < 64; ++x) sum += p.tile[k % 2 * 16 + lane % 16][x];  //! read in the ring
     if (without != Without::syncwarp) __syncwarp();
     const int last = without == Without::the_last ? 0 : 3;
