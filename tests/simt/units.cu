@@ -448,7 +448,7 @@ TEST_CASE("asynchronous copies, double-buffered, late and early") {
 bool is_hopper() {
 #ifdef __CUDACC__
   int major = 0;
-  gpu::check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "device");
+  fa::gpu::check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "device");
   if (major < 9) WARN("skipped: needs compute capability 9.0, this GPU has " << major);
   return major >= 9;
 #else
