@@ -494,11 +494,11 @@ void Worker::flush_diverged(int warp, std::array<Log<Entry>, 32>& logs, std::siz
     std::map<std::uint64_t, std::uint32_t> times;
     for (std::size_t k = from; k < log.size(); ++k) {
       const Entry& entry = log.entries[k];
-      if (options_.checks) check(entry, warp * 32 + static_cast<int>(lane));
       if (entry.what() != Access::event)
         items.push_back({entry.tag(), times[entry.tag()]++, lane, entry});
     }
   }
+  if (options_.checks) check_in_rounds(warp, logs, from);
   if (!options_.counters) return;
   std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) {
     return std::tie(a.tag, a.time, a.lane) < std::tie(b.tag, b.time, b.lane);
@@ -512,6 +512,29 @@ void Worker::flush_diverged(int warp, std::array<Log<Entry>, 32>& logs, std::siz
       access.at[access.lanes++] = items[k].entry.at();
     }
     account(leader.entry, access, pattern<Entry>(access, leader.entry.site()));
+  }
+}
+
+/// All lanes up to their first events, these events, all lanes up to their second ones, …: so what
+/// lanes did before they arrived somewhere together has one time.
+template <class Entry>
+void Worker::check_in_rounds(int warp, std::array<Log<Entry>, 32>& logs, std::size_t from) {
+  std::array<std::size_t, 32> next;
+  next.fill(from);
+  const auto check_next = [&](std::size_t lane) {
+    check(logs[lane].entries[next[lane]++], warp * 32 + static_cast<int>(lane));
+  };
+  for (bool more = true; more;) {
+    more = false;
+    for (std::size_t lane = 0; lane < 32; ++lane)
+      while (next[lane] < logs[lane].size() &&
+             logs[lane].entries[next[lane]].what() != Access::event)
+        check_next(lane);
+    for (std::size_t lane = 0; lane < 32; ++lane)
+      if (next[lane] < logs[lane].size()) {
+        check_next(lane);
+        more = true;
+      }
   }
 }
 

@@ -291,6 +291,8 @@ class Worker {
   void flush(int warp, std::array<Log<Entry>, 32>& logs);
   template <class Entry>
   void flush_diverged(int warp, std::array<Log<Entry>, 32>& logs, std::size_t from);
+  template <class Entry>
+  void check_in_rounds(int warp, std::array<Log<Entry>, 32>& logs, std::size_t from);
   void account(const SharedEntry& kind, const WarpAccess& access, const Pattern& pattern);
   void account(const GlobalEntry& kind, const WarpAccess& access, const Pattern& pattern);
   void check(const SharedEntry& entry, int thread);

@@ -51,10 +51,10 @@ void says(const std::string& words) {
   });
 }
 
-/// What these kernels have in shared memory: two tiles, two mbarriers, two counters, some floats.
+/// What these kernels have in shared memory: two tiles, three mbarriers, two counters, some floats.
 struct Parts {
   SharedTile<float16, 64> tile;  // 2 · 16 rows
-  Shared<Mbarrier> full;
+  Shared<Mbarrier> full, other;
   Shared<int> counter;
   Shared<float> s;
 
@@ -62,6 +62,7 @@ struct Parts {
     SharedMemory memory = shared_memory();
     tile = memory.tile<float16, 64>("tile", 2 * 16);
     full = memory.array<Mbarrier>("full", 2);
+    other = memory.array<Mbarrier>("other", 1);
     counter = memory.array<int>("counter", 2);
     s = memory.array<float>("s", 128);
   }
@@ -309,6 +310,15 @@ TEST_CASE("copies to places that can't take them, and those nobody waits for, ar
 // ---------------------------------------------------------------------------------------------
 // Waiting for data
 
+__global__ void written_during_a_copy(Map K, Out) {
+  const Parts p = parts_of(1);
+  if (threadIdx.x == 0) {
+    mbarrier_arrive_expect(p.full, kTile);
+    tma_load(p.tile, K, 0, 0, 0, p.full);
+    p.tile[1][1] = float16(1.0f);  //! written during a copy by TMA
+  }
+  mbarrier_wait(p.full, 0);
+}
 __global__ void tile_not_waited_for(Map K, Out out) {
   const Parts p = parts_of(1);
   if (threadIdx.x == 0) {
@@ -377,6 +387,7 @@ __global__ void one_thread_waited_for_all(Map K, Out out) {
 }
 
 TEST_CASE("a tile that is read without waiting for it at its mbarrier is found") {
+  finds<written_during_a_copy>(simt::Fault::copy_in_flight, "written during a copy by TMA");
   finds<tile_not_waited_for>(simt::Fault::copy_in_flight, "tile not waited for");
   finds<waited_for_the_other_parity>(simt::Fault::copy_in_flight, "waited for the other parity");
   finds<waited_at_the_other>(simt::Fault::copy_in_flight, "waited at the other");
@@ -496,6 +507,29 @@ TEST_CASE("a tile of a ring that is filled again before all have released it is 
   finds<ring<Without::wait>>(simt::Fault::copy_in_flight, "read in the ring");
 }
 
+TEST_CASE("blocks begin anew, and kernels run without checks or counters, too") {
+  late_and_early([](simt::Options options) {
+    std::vector<float16> x(64 * 64, float16(1.0f));
+    DeviceArray<float16> device_x(x);
+    const Tensor<const float16> X{device_x.data(), 1, 1, 64, 64, 0, 0, 64};
+    options.workers = 1;
+    for (const bool checks : {true, false})
+      for (const bool counters : {true, false}) {
+        DeviceArray<float> out(std::vector<float>(128, -1.0f));
+        options.checks = checks;
+        options.counters = counters;
+        check_passes(run<ring<Without::nothing>>(
+            5, 128, 8192, options, tile_map("X", X, 16, 64), argument("out", out)));
+        for (const float sum : out.values()) CHECK(sum == 4 * 64);
+      }
+    options.checks = options.counters = true;
+    DeviceArray<float> out(std::vector<float>(128, -1.0f));
+    const simt::Report report = run<tile_not_waited_for>(
+        5, 128, 8192, options, tile_map("X", X, 16, 64), argument("out", out));
+    CHECK(report.violation_count == 5 * 4 * 16);  // by block, warp and row
+  });
+}
+
 // ---------------------------------------------------------------------------------------------
 // Order by mbarriers and counters
 
@@ -524,6 +558,29 @@ __global__ void handed_on(Map, Out out) {  // by warp 0 to warp 1, to warp 2, to
     __syncwarp();
     if (before == 1) out[lane] = p.s[31 - lane];  //! handed on to the last
   }
+}
+// Every thread reads all of a row and arrives by itself, after lanes have gone different ways.
+__global__ void each_lane_arrives(Map K, Out out) {
+  const Parts p = parts_of(128);
+  if (threadIdx.x == 0) mbarrier_init(p.other, 1);
+  __syncthreads();
+  const auto fill = [&](int k) {
+    mbarrier_arrive_expect(p.other, kTile);
+    tma_load(p.tile, K, 16 * k, 0, 0, p.other);
+  };
+  if (threadIdx.x == 0) fill(0);
+  float sum = 0;
+  for (int k = 0; k < 4; ++k) {
+    mbarrier_wait(p.other, k % 2);
+    if (threadIdx.x % 2) sum += p.tile[3][5];
+    for (int x = 0; x < 64; ++x) sum += p.tile[threadIdx.x % 16][x];
+    mbarrier_arrive(p.full);
+    if (threadIdx.x != 0 || k == 3) continue;
+    mbarrier_wait(p.full, k % 2);
+    fence_proxy_async();
+    fill(k + 1);
+  }
+  out[threadIdx.x] = sum;
 }
 __global__ void read_after_arriving(Map, Out out) {
   const Parts p = parts_of(128);
@@ -562,6 +619,7 @@ __global__ void of_the_phase_before(Map, Out out) {
 
 TEST_CASE("mbarriers and counters order accesses, by what was known at the arrival") {
   passes<written_before_arriving>();
+  passes<each_lane_arrives>();
   finds_race<read_after_arriving>("written after arriving", "read after waiting");
   simt::Options options;
   check_passes(run_tma<handed_on<true>>(options));
