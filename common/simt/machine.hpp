@@ -306,13 +306,14 @@ class Worker {
   MbarrierState* made_mbarrier(std::uint32_t at, SiteId site);
   bool knows_of_init(const MbarrierState& m, int thread, SiteId site);
   void check_bytes(MbarrierState& m, SiteId site);
+  void check_phase(const MbarrierState& m, const Event& event, Fault fault);
   bool is_phase_over(const Operation& wait);
   void begin_phase(MbarrierState& m);
   void end_phase(MbarrierState& m);
   bool land_tiles();
   void check_copies_landed();
   std::string what_is_missing(const Operation& wait);
-  void log_event(const Event& event);
+  void log_event(Event event);
   void apply(const Event& event);
 
   const KernelCall& kernel_;

@@ -65,12 +65,12 @@ MbarrierState* Worker::made_mbarrier(std::uint32_t at, SiteId site) {
   return m;
 }
 
-void Worker::log_event(const Event& event) {
+void Worker::log_event(Event event) {
   if (!options_.checks) return;
   race_.begin_by_thread();
   log_shared(event.site, Access::event, 0, static_cast<std::uint32_t>(events_.size()));
+  event.thread = current_;
   events_.push_back(event);
-  events_.back().thread = current_;
 }
 
 void Worker::init_mbarrier(std::uint32_t at, int arrivals, SiteId site) {
@@ -93,11 +93,7 @@ void Worker::init_mbarrier(std::uint32_t at, int arrivals, SiteId site) {
   made.maker = current_;
   made.made_at = site;
   mbarriers_.push_back(std::move(made));
-  Event event;
-  event.kind = Event::init;
-  event.site = site;
-  event.at = at;
-  log_event(event);
+  log_event({Event::init, site, at});
 }
 
 void Worker::arrive(std::uint32_t at, int bytes, SiteId site) {
@@ -113,11 +109,6 @@ void Worker::arrive(std::uint32_t at, int bytes, SiteId site) {
                         plural(m->arrivals, "arrival")));
     return;
   }
-  Event event;
-  event.kind = Event::arrive;
-  event.site = site;
-  event.at = at;
-  event.phase = m->phase;
   if (bytes < 0 || bytes > kMost) {
     violate(Fault::mbarrier_bytes,
             site,
@@ -128,9 +119,9 @@ void Worker::arrive(std::uint32_t at, int bytes, SiteId site) {
   --m->missing;
   m->expected += bytes;
   check_bytes(*m, site);
-  event.ends = m->is_full() && m->copies.empty();
-  if (event.ends) begin_phase(*m);
-  log_event(event);
+  const bool ends = m->is_full() && m->copies.empty();
+  log_event({Event::arrive, site, at, m->phase, ends});
+  if (ends) begin_phase(*m);
 }
 
 void Worker::copy_tile(TileCopy copy, std::uint32_t done) {
@@ -150,14 +141,7 @@ void Worker::copy_tile(TileCopy copy, std::uint32_t done) {
       copy.land(shared_.data());
     else
       std::memset(shared_.data() + copy.to, 0xff, static_cast<std::size_t>(copy.bytes()));
-    Event event;
-    event.kind = Event::copy;
-    event.site = copy.site;
-    event.at = done;
-    event.phase = m->phase;
-    event.to = copy.to;
-    event.bytes = copy.bytes();
-    log_event(event);
+    log_event({Event::copy, copy.site, done, m->phase, false, copy.to, copy.bytes()});
   }
   m->under_way += copy.bytes();
   m->copies.push_back(copy);
@@ -181,20 +165,11 @@ int Worker::add_one(std::uint32_t at, SiteId site) {
   std::memcpy(&before, shared_.data() + at, sizeof before);
   const int after = static_cast<int>(static_cast<unsigned>(before) + 1);
   std::memcpy(shared_.data() + at, &after, sizeof after);
-  Event event;
-  event.kind = Event::atomic;
-  event.site = site;
-  event.at = at;
-  log_event(event);
+  log_event({Event::atomic, site, at});
   return before;
 }
 
-void Worker::fence_proxy(SiteId site) {
-  Event event;
-  event.kind = Event::fence;
-  event.site = site;
-  log_event(event);
-}
+void Worker::fence_proxy(SiteId site) { log_event({Event::fence, site}); }
 
 // ---------------------------------------------------------------------------------------------
 // Waiting
@@ -327,58 +302,62 @@ bool Worker::knows_of_init(const MbarrierState& m, int thread, SiteId site) {
   return false;
 }
 
+/// An arrival or a copy is one of the present phase for sure only if its thread knows that the phase
+/// before is over: on hardware it may count for that one.
+void Worker::check_phase(const MbarrierState& m, const Event& event, Fault fault) {
+  if (event.phase == 0 || race_.order().knows_phase(event.thread, m.number, m.ended) ||
+      !is_new_violation(fault, event.site))
+    return;
+  Violation v;
+  v.fault = fault;
+  v.thread = event.thread;
+  v.site = event.site;
+  v.address = name_of_shared(m.at);
+  v.detail =
+      fmt::format("phase {} has all that it expects, but this thread can't know that it is over",
+                  event.phase - 1);
+  violate(std::move(v));
+}
+
 void Worker::apply(const Event& event) {
   Order& order = race_.order();
   MbarrierState* m = mbarrier_at(event.at);
+  RaceDetector::Result result;
   switch (event.kind) {
     case Event::init:
       m->made = order.now();
       break;
     case Event::arrive: {
-      if (!knows_of_init(*m, event.thread, event.site)) break;
-      if (event.phase > 0 && !order.knows_phase(event.thread, m->number, m->ended) &&
-          is_new_violation(Fault::mbarrier_arrivals, event.site)) {
-        Violation v;
-        v.fault = Fault::mbarrier_arrivals;
-        v.thread = event.thread;
-        v.site = event.site;
-        v.address = name_of_shared(m->at);
-        v.detail = fmt::format(
-            "phase {} expects {}: they have come, and this thread can't know that it "
-            "is over",
-            event.phase - 1,
-            plural(m->arrivals, "arrival"));
-        violate(std::move(v));
-      }
+      if (knows_of_init(*m, event.thread, event.site))
+        check_phase(*m, event, Fault::mbarrier_arrivals);
       Order::Row& table = m->table(event.phase);
       order.release(event.thread, table);
       if (event.ends) m->ended = order.end_phase(m->number, table);
-      if (event.ends && m->arrivals == 1) order.acquire(event.thread, table);  // nobody else's
+      if (event.ends && m->arrivals == 1) order.acquire(event.thread, table);  // no one else's
       break;
     }
     case Event::atomic: {
-      bool in_a_row = false;
-      const RaceDetector::Result result =
-          race_.atomic(event.thread, event.at, event.site, in_a_row);
-      if (result.fault != RaceDetector::Fault::none)
-        report_race(result, event.site, "added to in one step");
       Order::Row& table = counters_known_[event.at];
-      if (!in_a_row) table.clear();
-      order.acquire(event.thread, table);
+      if (race_.is_atomic(event.at))
+        order.acquire(event.thread, table);
+      else
+        table.clear();
+      result = race_.atomic(event.thread, event.at, event.site);
       order.release(event.thread, table);
       break;
     }
     case Event::fence:
       order.fence_proxy(event.thread);
       break;
-    case Event::copy: {
-      knows_of_init(*m, event.thread, event.site);
-      const RaceDetector::Result result =
-          race_.tile_begins(event.thread, event.to, event.bytes, event.site);
-      if (result.fault != RaceDetector::Fault::none)
-        report_race(result, event.site, "written by a copy");
-    }
+    case Event::copy:
+      if (knows_of_init(*m, event.thread, event.site))
+        check_phase(*m, event, Fault::mbarrier_bytes);
+      result = race_.tile_begins(event.thread, event.to, event.bytes, event.site);
   }
+  if (result.fault != RaceDetector::Fault::none)
+    report_race(result,
+                event.site,
+                event.kind == Event::copy ? "written by a copy" : "added to in one step");
 }
 
 }  // namespace fa::simt

@@ -59,14 +59,14 @@ struct MbarrierState {
 
 /// What a log's entry of the kind Access::event stands for.
 struct Event {
-  enum Kind { init, arrive, atomic, fence, copy } kind = init;
-  int thread = 0;
-  SiteId site = 0;
+  enum Kind { init, arrive, atomic, fence, copy } kind;
+  SiteId site;
   std::uint32_t at = 0;     // byte of the mbarrier or counter
-  std::uint32_t phase = 0;  // arrive, copy: of the mbarrier, then
-  bool ends = false;        // arrive: ends it
-  std::uint32_t to = 0;     // copy
+  std::uint32_t phase = 0;  // of the mbarrier, then
+  bool ends = false;        // arrive: the phase
+  std::uint32_t to = 0;     // copy: byte
   int bytes = 0;
+  int thread = 0;
 };
 
 }  // namespace fa::simt

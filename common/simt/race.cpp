@@ -231,16 +231,15 @@ void RaceDetector::copy_lands(int t, std::uint32_t at, int bytes, SiteId site) {
   }
 }
 
-RaceDetector::Result RaceDetector::atomic(int t, std::uint32_t at, SiteId site, bool& in_a_row) {
+RaceDetector::Result RaceDetector::atomic(int t, std::uint32_t at, SiteId site) {
   Result result;
+  const bool in_a_row = is_atomic(at);  // these don't race with each other
   for (std::uint32_t c = at / 2; c < at / 2 + 2; ++c) {
     Cell& cell = cells_[c];
-    const bool written = cell.write_time >= order_.begin();
-    in_a_row = written && cell.last == Last::atomic;
     if (result.fault == Fault::none) {
       result.thread = t;
       result.byte = c * 2;
-      if (!written)
+      if (cell.write_time < order_.begin())
         result.fault = Fault::never_written;
       else if (!in_a_row)
         check_last_write(cell, t, result);

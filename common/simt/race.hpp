@@ -154,9 +154,12 @@ class RaceDetector {
   /// From a block's first mbarrier or atomic operation on.
   void begin_by_thread();
 
-  /// Thread t adds to the 4 bytes there, in one step. Says whether the access before was of this
-  /// kind, too.
-  Result atomic(int t, std::uint32_t at, SiteId site, bool& in_a_row);
+  /// Thread t adds to the 4 bytes there in one step.
+  Result atomic(int t, std::uint32_t at, SiteId site);
+  /// Were these written in this way last?
+  bool is_atomic(std::uint32_t at) const {
+    return cells_[at / 2].last == Last::atomic && cells_[at / 2].write_time >= order_.begin();
+  }
 
   /// A copy by TMA that thread t issues, and its landing in a phase of that mbarrier. Nobody may
   /// touch the bytes who doesn't know that the phase is over.

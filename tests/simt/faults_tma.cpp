@@ -223,6 +223,22 @@ __global__ void second_copy(Map K, Out) {
   }
   mbarrier_wait(p.full, 0);
 }
+// The second copy is issued by a thread that has to know that the first phase is over.
+template <bool waits>
+__global__ void copied_in_the_next_phase(Map K, Out) {
+  const Parts p = parts_of(1);
+  if (threadIdx.x == 64) tma_load(p.tile, K, 0, 0, 0, p.full);
+  if (threadIdx.x == 0) {
+    mbarrier_arrive_expect(p.full, kTile);
+    mbarrier_wait(p.full, 0);
+  }
+  __syncwarp();
+  if (waits) __syncthreads();
+  if (threadIdx.x == 96) tma_load(p.tile + 16, K, 0, 0, 0, p.full);  //! copied in the next phase
+  __syncthreads();
+  if (threadIdx.x == 0) mbarrier_arrive_expect(p.full, kTile);
+  mbarrier_wait(p.full, 1);
+}
 __global__ void too_little_expected(Map K, Out) {
   const Parts p = parts_of(1);
   if (threadIdx.x == 0) {
@@ -254,6 +270,11 @@ TEST_CASE("more arrivals or bytes than an mbarrier expects are found") {
     CHECK(report.violations[0].fault == simt::Fault::mbarrier_arrivals);
   });
   finds<second_copy>(simt::Fault::mbarrier_bytes, "second copy");
+  late_and_early([](const simt::Options& options) {
+    // Which phase it is in depends on the order, and so does which line is named.
+    CHECK(!run_tma<copied_in_the_next_phase<false>>(options).ok());
+  });
+  passes<copied_in_the_next_phase<true>>();
   finds<too_little_expected>(simt::Fault::mbarrier_bytes, "too little expected");
   says<too_little_expected>("phase 0 expects 1920 bytes, and 2048 are under way");
   passes<expected_in_parts>();
