@@ -116,20 +116,12 @@ void RaceDetector::forget_reads(const Cell& cell) {
 }
 
 // ---------------------------------------------------------------------------------------------
-void RaceDetector::check_last_write(const Cell& cell, int t, Result& result) const {
-  switch (cell.last) {
-    case Last::write:
-    case Last::atomic:
-      if (!order_.known(t, cell.writer, cell.write_time)) result.fault = Fault::race;
-      break;
-    case Last::copy_in_flight:
-    case Last::tile_in_flight:
-      result.fault = Fault::copy_in_flight;
-      break;
-    case Last::tile:
-      if (!order_.knows_phase(t, cell.writer, cell.write_time)) result.fault = Fault::not_waited;
-  }
-  if (result.fault != Fault::none) result.other = {cell.writer, true, cell.write_site};
+/// What it is that a thread doesn't know of the last write.
+void RaceDetector::fault_of_last_write(const Cell& cell, Result& result) const {
+  result.fault = cell.last == Last::tile                                 ? Fault::not_waited
+                 : cell.last == Last::write || cell.last == Last::atomic ? Fault::race
+                                                                         : Fault::copy_in_flight;
+  result.other = {cell.writer, true, cell.write_site};
 }
 
 void RaceDetector::check_last_reads(const Cell& cell, int t, Result& result) const {
@@ -158,31 +150,47 @@ void RaceDetector::check_last_reads(const Cell& cell, int t, Result& result) con
 }
 
 void RaceDetector::check_read(
-    const Cell& cell, std::uint32_t byte, int warp, std::uint32_t lanes, Result& result) {
+    const Cell& cell, std::uint32_t byte, int warp, std::uint32_t lanes, Result& result) const {
   if (result.fault != Fault::none) return;  // one mistake an access is enough
-  const bool written = cell.write_time >= order_.begin();
-  // Of a landed tile the warp's lanes mostly know together: asked once a phase.
-  const bool whole_warp = lanes == ~0u;
-  const std::size_t phase = static_cast<std::size_t>(warp) * Order::kMbarriers + cell.writer;
-  if (cell.last == Last::tile && written && cell.write_time <= warp_knows_[phase]) return;
   result.byte = byte;
-  for (; lanes && result.fault == Fault::none; lanes &= lanes - 1) {
+  for (; lanes; lanes &= lanes - 1) {
     result.thread = warp * 32 + __builtin_ctz(lanes);
-    if (written)
-      check_last_write(cell, result.thread, result);
-    else
+    if (cell.write_time < order_.begin()) {
       result.fault = Fault::never_written;
+      return;
+    }
+    if (!knows_last_write(cell, result.thread)) return fault_of_last_write(cell, result);
   }
-  if (cell.last == Last::tile && whole_warp && result.fault == Fault::none)
-    warp_knows_[phase] = cell.write_time;
+}
+
+RaceDetector::Result RaceDetector::load_by_thread(
+    int warp, std::uint32_t lanes, std::uint32_t at, int bytes, SiteId site) {
+  Result result;
+  for (std::uint32_t c = at / 2; c <= (at + static_cast<std::uint32_t>(bytes) - 1) / 2; ++c) {
+    Cell& cell = cells_[c];
+    if (cell.last == Last::tile && cell.write_time >= order_.begin()) {
+      // A warp's lanes mostly know of a landed tile together: asked once a phase.
+      Order::Time& known =
+          warp_knows_[static_cast<std::size_t>(warp) * Order::kMbarriers + cell.writer];
+      if (cell.write_time > known) {
+        check_read(cell, c * 2, warp, lanes, result);
+        if (lanes == ~0u && result.fault == Fault::none) known = cell.write_time;
+      }
+    } else if (!is_known_to_all(cell)) {
+      check_read(cell, c * 2, warp, lanes, result);
+    }
+    note_read(reads_of(cell)[warp], warp, lanes, site);
+  }
+  return result;
 }
 
 void RaceDetector::check_write(const Cell& cell, std::uint32_t byte, int t, Result& result) const {
   if (result.fault != Fault::none) return;
   result.thread = t;
   result.byte = byte;
-  if (cell.write_time >= order_.begin()) check_last_write(cell, t, result);
-  if (result.fault == Fault::none) check_last_reads(cell, t, result);
+  if (cell.write_time >= order_.begin() && !knows_last_write(cell, t))
+    return fault_of_last_write(cell, result);
+  if (cell.read_time > order_.block_time() || order_.by_thread()) check_last_reads(cell, t, result);
 }
 
 /// What check_write found ordered: is a fence between as well?
@@ -241,8 +249,8 @@ RaceDetector::Result RaceDetector::atomic(int t, std::uint32_t at, SiteId site) 
       result.byte = c * 2;
       if (cell.write_time < order_.begin())
         result.fault = Fault::never_written;
-      else if (!in_a_row)
-        check_last_write(cell, t, result);
+      else if (!in_a_row && !knows_last_write(cell, t))
+        fault_of_last_write(cell, result);
       if (result.fault == Fault::none) check_last_reads(cell, t, result);
     }
     note_write(cell, t, site, Last::atomic);

@@ -54,10 +54,10 @@ class Order {
   /// Did what `other` did at time t come before what `me` does now?
   bool known(int me, int other, Time t) const {
     if (t <= block_time_ || me == other) return true;
+    const bool same_warp = me / 32 == other / 32;
+    if (same_warp && t <= warp_time_[static_cast<std::size_t>(me / 32)]) return true;
     if (by_thread()) return t <= row(me)[other];
-    if (me / 32 != other / 32) return false;
-    return t <= warp_time_[static_cast<std::size_t>(me / 32)] ||
-           (!lane_time_.empty() && t <= lane_time_[lane_index(me, other)]);
+    return same_warp && !lane_time_.empty() && t <= lane_time_[lane_index(me, other)];
   }
 
   /// Is order kept thread by thread? What follows needs it.
@@ -127,18 +127,12 @@ class RaceDetector {
   /// The lanes of a warp read bytes [at, at + bytes), each of them all of it. (ldmatrix is a read
   /// by every lane: a row's bytes go to many.)
   Result load(int warp, std::uint32_t lanes, std::uint32_t at, int bytes, SiteId site) {
+    if (order_.by_thread()) return load_by_thread(warp, lanes, at, bytes, site);
     Result result;
-    const bool by_thread = order_.by_thread();
     for (std::uint32_t c = at / 2; c <= (at + static_cast<std::uint32_t>(bytes) - 1) / 2; ++c) {
       Cell& cell = cells_[c];
-      // Written by anyone before the last barrier: the common case needs no more than the record.
-      if (cell.write_time > order_.block_time() || cell.write_time < order_.begin() ||
-          cell.last != Last::write)
-        check_read(cell, c * 2, warp, lanes, result);
-      if (by_thread)
-        note_read(reads_of(cell)[warp], warp, lanes, site);
-      else
-        note_read(cell, warp, lanes, site);
+      if (!is_known_to_all(cell)) check_read(cell, c * 2, warp, lanes, result);
+      note_read(cell, warp, lanes, site);
     }
     return result;
   }
@@ -197,11 +191,22 @@ class RaceDetector {
     SiteId site = 0;
   };
 
+  /// Written by anyone before the last barrier: the common case needs no more than the record.
+  bool is_known_to_all(const Cell& cell) const {
+    return cell.write_time <= order_.block_time() && cell.write_time >= order_.begin() &&
+           cell.last == Last::write;
+  }
+  bool knows_last_write(const Cell& cell, int t) const {
+    if (cell.last == Last::write || cell.last == Last::atomic)
+      return order_.known(t, cell.writer, cell.write_time);
+    return cell.last == Last::tile && order_.knows_phase(t, cell.writer, cell.write_time);
+  }
+  Result load_by_thread(int warp, std::uint32_t lanes, std::uint32_t at, int bytes, SiteId site);
   void check_read(
-      const Cell& cell, std::uint32_t byte, int warp, std::uint32_t lanes, Result& result);
+      const Cell& cell, std::uint32_t byte, int warp, std::uint32_t lanes, Result& result) const;
   void check_write(const Cell& cell, std::uint32_t byte, int t, Result& result) const;
   void check_fence(const Cell& cell, int t, Result& result) const;
-  void check_last_write(const Cell& cell, int t, Result& result) const;
+  void fault_of_last_write(const Cell& cell, Result& result) const;
   void check_last_reads(const Cell& cell, int t, Result& result) const;
   const Reads* reads_of(const Cell& cell) const {
     return reads_.data() + static_cast<std::size_t>(&cell - cells_.data()) * warps_;
