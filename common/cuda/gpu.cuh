@@ -3,6 +3,7 @@
 // Memory is plain pointers: names and sizes that the emulator wants are taken and forgotten.
 #pragma once
 
+#include <cuda.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -10,6 +11,9 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
+
+#include "common/cuda/tile_map.hpp"
 
 namespace fa::gpu {
 
@@ -248,11 +252,192 @@ __device__ void cp_async_wait() {
 }
 
 // ---------------------------------------------------------------------------------------------
+// Barriers in memory (PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier")
+//
+// An mbarrier goes through phases. A phase is over when all arrivals that it was made for have come
+// and all bytes that they announced have landed; the next one begins at once. From cc 9.0 on.
+
+/// Lives in shared memory: memory.array<Mbarrier>("full", n).
+struct alignas(8) Mbarrier {
+  std::uint64_t state;
+};
+
+/// Makes *b a barrier in its phase 0, of `arrivals` a phase. By one thread; others may use it after
+/// a __syncthreads, and copies by TMA may, too.
+__device__ inline void mbarrier_init(Shared<Mbarrier> b, int arrivals) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(b)), "r"(arrivals)
+               : "memory");
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#else
+  __trap();
+#endif
+}
+
+/// One arrival, which makes known what this thread did before (release).
+__device__ inline void mbarrier_arrive(Shared<Mbarrier> b) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(b)) : "memory");
+#else
+  __trap();
+#endif
+}
+
+/// Likewise, and `bytes` more are to land before the phase is over.
+__device__ inline void mbarrier_arrive_expect(Shared<Mbarrier> b, int bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(b)),
+               "r"(bytes)
+               : "memory");
+#else
+  __trap();
+#endif
+}
+
+/// Waits until a phase of this parity (0 for the first, then 1, 0, …) is over: the present one, or
+/// the one before, which is over already. What its arrivals made known is known then (acquire), and
+/// its copies' bytes can be read.
+__device__ inline void mbarrier_wait(Shared<Mbarrier> b, int parity) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "{\n"
+      ".reg .pred over;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 over, [%0], %1;\n"
+      "@!over bra again;\n"
+      "}" ::"r"(shared_address(b)),
+      "r"(parity)
+      : "memory");
+#else
+  __trap();
+#endif
+}
+
+/// Adds 1 to a counter and returns what was there before (PTX ISA, "atom"). Who arrives later knows
+/// what those before did: the last of n is the one that gets n − 1.
+__device__ inline int arrive_at(Shared<int> counter) {
+  int before;
+  asm volatile("atom.add.acq_rel.cta.shared.u32 %0, [%1], 1;"
+               : "=r"(before)
+               : "r"(shared_address(counter))
+               : "memory");
+  return before;
+}
+
+// ---------------------------------------------------------------------------------------------
+// Copies of tiles by TMA (PTX ISA, "cp.async.bulk.tensor")
+
+/// Orders ordinary accesses before copies by TMA: those of this thread, and those of others that it
+/// has learnt of by synchronisation, before its later copies and those of threads that learn of it
+/// (PTX ISA, "membar / fence": the async proxy).
+__device__ inline void fence_proxy_async() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#else
+  __trap();
+#endif
+}
+
+/// Boxes of a tensor [B, H, N, d] that TMA copies. A kernel's parameter:
+/// const __grid_constant__ TileMap<T> K.
+template <class T>
+struct TileMap {
+  CUtensorMap map;
+};
+
+/// One thread copies rows [row, row + rows) of a head to `to`, which begins at a multiple of 1024
+/// bytes: pages of 64 columns, [columns / 64][rows][64], in whose rows i pieces of 8 columns have
+/// changed places: piece x / 8 lies at x / 8 ^ (i & 7). Rows that X doesn't have become 0. The
+/// bytes, rows · columns · 2, land in the present phase of `done`.
+template <class T>
+__device__ void tma_load(SharedTile<T, 64> to,
+                         const TileMap<T>& map,
+                         Index row,
+                         Index head,
+                         Index batch,
+                         Shared<Mbarrier> done) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cta.global.tile.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3, %2, %4, %5}], [%6];" ::"r"(shared_address(to)),
+      "l"(&map),
+      "r"(0),
+      "r"(static_cast<int>(row)),
+      "r"(static_cast<int>(head)),
+      "r"(static_cast<int>(batch)),
+      "r"(shared_address(done))
+      : "memory");
+#else
+  __trap();
+#endif
+}
+
+// ---------------------------------------------------------------------------------------------
 // Launching
 
 inline void check(cudaError_t error, const char* what) {
   if (error != cudaSuccess)
     throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
+}
+
+/// The driver's encoder of tensor maps, found by the runtime: nothing links the driver itself.
+inline auto tensor_map_encoder() {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found;
+#if CUDART_VERSION >= 12050
+  check(cudaGetDriverEntryPointByVersion(
+            "cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found),
+#else
+  check(cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &function, cudaEnableDefault, &found),
+#endif
+        "cuTensorMapEncodeTiled");
+  if (found != cudaDriverEntryPointSuccess)
+    throw std::runtime_error("the CUDA driver has no cuTensorMapEncodeTiled");
+  return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
+}
+
+/// Boxes of `rows` rows of a head by `columns` = d columns (CUDA driver API,
+/// "cuTensorMapEncodeTiled"). As a tensor of five axes, (64, N, columns / 64, H, B): one copy brings
+/// all pages of 64 columns. Of an empty tensor nothing can be copied.
+template <class T>
+TileMap<T> tile_map(const char* name, const Tensor<const T>& X, int rows, int columns) {
+  require_tile_map(name, X, rows, columns);
+  TileMap<T> result{};
+  if (X.B * X.H * X.N == 0) return result;
+  static const auto encode = tensor_map_encoder();
+  // Strides of axes of length 1 mean nothing, but must be multiples of 16 bytes.
+  const auto bytes = [&](Index size, Index stride) {
+    return static_cast<cuuint64_t>(size == 1 ? columns : stride) * sizeof(T);
+  };
+  const auto pages = static_cast<unsigned>(columns / 64);
+  const cuuint64_t size[] = {64,
+                             static_cast<cuuint64_t>(X.N),
+                             pages,
+                             static_cast<cuuint64_t>(X.H),
+                             static_cast<cuuint64_t>(X.B)};
+  const cuuint64_t stride[] = {bytes(X.N, X.row_stride),
+                               64 * sizeof(T),
+                               bytes(X.H, X.head_stride),
+                               bytes(X.B, X.batch_stride)};
+  const cuuint32_t box[] = {64, static_cast<cuuint32_t>(rows), pages, 1, 1};
+  const cuuint32_t every[] = {1, 1, 1, 1, 1};
+  const CUresult error = encode(&result.map,
+                                std::is_same_v<T, bfloat16> ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                                            : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+                                5,
+                                const_cast<T*>(X.data),
+                                size,
+                                stride,
+                                box,
+                                every,
+                                CU_TENSOR_MAP_INTERLEAVE_NONE,
+                                CU_TENSOR_MAP_SWIZZLE_128B,
+                                CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+                                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (error != CUDA_SUCCESS)
+    throw std::runtime_error(std::string("tile_map of ") + name + ": cuTensorMapEncodeTiled says " +
+                             std::to_string(static_cast<int>(error)));
+  return result;
 }
 
 /// launch<kernel>(grid, block, shared_bytes, arguments…): CUDA's kernel<<<grid, block,
@@ -272,10 +457,12 @@ void launch(dim3 grid, dim3 block, std::size_t shared_bytes, Arguments&&... argu
 }  // namespace fa::gpu
 
 namespace fa {
+using gpu::arrive_at;
 using gpu::cp_async_16;
 using gpu::cp_async_commit;
 using gpu::cp_async_wait;
 using gpu::exp2_approx;
+using gpu::fence_proxy_async;
 using gpu::Global;
 using gpu::global;
 using gpu::GlobalMatrix;
@@ -287,6 +474,11 @@ using gpu::ldmatrix_x2_trans;
 using gpu::ldmatrix_x4;
 using gpu::ldmatrix_x4_trans;
 using gpu::load_vector;
+using gpu::Mbarrier;
+using gpu::mbarrier_arrive;
+using gpu::mbarrier_arrive_expect;
+using gpu::mbarrier_init;
+using gpu::mbarrier_wait;
 using gpu::mma_m16n8k16;
 using gpu::round_pair;
 using gpu::Shared;
@@ -294,4 +486,7 @@ using gpu::shared_memory;
 using gpu::SharedMemory;
 using gpu::SharedTile;
 using gpu::store_vector;
+using gpu::tile_map;
+using gpu::TileMap;
+using gpu::tma_load;
 }  // namespace fa

@@ -22,10 +22,14 @@ RunFacts in_emulator(const Job& job, const std::function<void()>& attention) {
       fmt::format("emulator (simt), {} thread{}", options.workers, options.workers == 1 ? "" : "s");
   facts.global_bytes =
       static_cast<double>(report.total.global_load_bytes + report.total.global_store_bytes +
-                          report.total.async_copy_bytes);
+                          report.total.async_copy_bytes + report.total.tma_bytes);
 #define FA_COUNT(name, meaning) facts.counts.emplace_back(#name, report.total.name);
   FA_SIMT_COUNTERS(FA_COUNT)
 #undef FA_COUNT
+#define FA_COUNT_USED(name, meaning) \
+  if (report.total.name) facts.counts.emplace_back(#name, report.total.name);
+  FA_SIMT_HOPPER_COUNTERS(FA_COUNT_USED)
+#undef FA_COUNT_USED
   facts.faults = report.text();
   return facts;
 }

@@ -153,7 +153,8 @@ std::vector<Column> counted_columns() {
     return Column{head, [names](const Facts& f) { return counted(f, names); }};
   };
   return {
-      column("sectors", {"global_load_sectors", "global_store_sectors", "async_copy_sectors"}),
+      column("sectors",
+             {"global_load_sectors", "global_store_sectors", "async_copy_sectors", "tma_sectors"}),
       column("wavefronts",
              {"shared_load_wavefronts",
               "shared_store_wavefronts",

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "common/simt/tma.hpp"
 #include "common/simt/warp.hpp"
 
 // A kernel in a header is like an inline function.
@@ -16,6 +17,7 @@
 #define __device__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __grid_constant__
 
 #define threadIdx (::fa::simt::hot.thread)
 #define blockIdx (::fa::simt::hot.block)
@@ -38,11 +40,13 @@ using simt::__shfl_up_sync;
 using simt::__shfl_xor_sync;
 using simt::__syncthreads;
 using simt::__syncwarp;
+using simt::arrive_at;
 using simt::cp_async_16;
 using simt::cp_async_commit;
 using simt::cp_async_wait;
 using simt::dim3;
 using simt::exp2_approx;
+using simt::fence_proxy_async;
 using simt::float2;
 using simt::float4;
 using simt::Global;
@@ -56,6 +60,11 @@ using simt::ldmatrix_x4;
 using simt::ldmatrix_x4_trans;
 using simt::load_vector;
 using simt::max;
+using simt::Mbarrier;
+using simt::mbarrier_arrive;
+using simt::mbarrier_arrive_expect;
+using simt::mbarrier_init;
+using simt::mbarrier_wait;
 using simt::min;
 using simt::mma_m16n8k16;
 using simt::round_pair;
@@ -64,6 +73,9 @@ using simt::shared_memory;
 using simt::SharedMemory;
 using simt::SharedTile;
 using simt::store_vector;
+using simt::tile_map;
+using simt::TileMap;
+using simt::tma_load;
 using simt::uint2;
 using simt::uint3;
 using simt::uint4;

@@ -42,6 +42,20 @@ const char* name_of(Fault fault) {
       return "shuffle from a lane that takes no part";
     case Fault::copy_size:
       return "copy of an impossible size";
+    case Fault::not_waited:
+      return "data of a copy touched without waiting at its mbarrier";
+    case Fault::not_fenced:
+      return "copy without a fence_proxy_async before it";
+    case Fault::copy_left:
+      return "block ends with a copy under way";
+    case Fault::mbarrier_init:
+      return "mbarrier not initialised once, before its use";
+    case Fault::mbarrier_arrivals:
+      return "more arrivals than an mbarrier expects";
+    case Fault::mbarrier_bytes:
+      return "more bytes than an mbarrier expects";
+    case Fault::mbarrier_wait:
+      return "wait at an mbarrier that can't end";
   }
   return "?";
 }

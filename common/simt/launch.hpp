@@ -17,9 +17,9 @@
 
 namespace fa::simt {
 
-/// When the data of a cp.async arrives. Hardware may do either; a kernel must be right under both.
+/// When the data of a cp.async or of a copy by TMA arrives. Hardware may do either; a kernel must be right under both.
 enum class Copies {
-  late,   // at the wait for it: finds a wait that is missing or too short
+  late,  // at the wait for it, and by TMA when nobody can run without it: finds a wait that is missing or too short
   early,  // at once, and the last warp runs first: finds a buffer that is overwritten too early
 };
 
@@ -45,7 +45,14 @@ enum class Fault {
   race,            // two threads, one of them writing, and no barrier between
   copy_in_flight,  // data of an asynchronous copy touched before the wait for it
   shuffle,         // a value asked from a lane that doesn't take part
-  copy_size,  // an asynchronous copy of fewer than 0 or more than 16 bytes, or of half an element
+  copy_size,   // an asynchronous copy of fewer than 0 or more than 16 bytes, or of half an element
+  not_waited,  // data of a landed copy touched by a thread that hasn't waited at its mbarrier
+  not_fenced,  // a copy by TMA after ordinary accesses, with no fence_proxy_async between
+  copy_left,   // the block ends, and nobody has waited for a copy
+  mbarrier_init,      // used before its initialisation, or initialised twice
+  mbarrier_arrivals,  // more than it expects in a phase
+  mbarrier_bytes,     // more than it expects in a phase
+  mbarrier_wait,      // for what can't come
 };
 const char* name_of(Fault fault);
 

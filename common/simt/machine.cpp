@@ -98,10 +98,10 @@ void Worker::run_block(std::int64_t number) {
     thread.copies.clear();
     thread.group = 0;
   }
+  mbarriers_.clear();
+  counters_known_.clear();
   do {
-    // A warp runs as far as it can before the next one begins, so the first is always ahead.
-    for (int w = 0; w < warps_; ++w)
-      run_warp(options_.copies == Copies::early ? warps_ - 1 - w : w);
+    run_warps();
   } while (release_barrier());
   if (failure_) std::rethrow_exception(failure_);
   counters_.exponentials += hot.exponentials;
@@ -248,13 +248,29 @@ void Worker::violate(Violation v) {
 // ---------------------------------------------------------------------------------------------
 // Warps and barriers
 
-void Worker::run_warp(int warp) {
+/// All warps run as far as they can. Each does before the next one begins, so the first is always
+/// ahead; where others may let it go on, it is asked again after each of them.
+void Worker::run_warps() {
+  for (int w = 0; w < warps_; ++w) {
+    const bool ran = run_warp(options_.copies == Copies::early ? warps_ - 1 - w : w);
+    if (mbarriers_.empty()) continue;
+    if (ran || (w == warps_ - 1 && land_tiles())) w = -1;
+  }
+}
+
+/// Says whether any of its lanes could run.
+bool Worker::run_warp(int warp) {
   const int first = warp * 32, last = std::min(first + 32, threads_count_);
+  bool ran = false;
   do {
-    for (int t = first; t < last; ++t)
-      if (threads_[static_cast<std::size_t>(t)].state == State::ready) resume(t);
+    for (int t = first; t < last; ++t) {
+      if (threads_[static_cast<std::size_t>(t)].state != State::ready) continue;
+      resume(t);
+      ran = true;
+    }
     flush(warp);
   } while (complete_operations(warp));
+  return ran;
 }
 
 /// Completes the operations of a warp at which all lanes of the mask are. Lanes that have returned
@@ -277,12 +293,15 @@ bool Worker::complete_operations(int warp) {
     for (std::uint32_t rest = waiting; rest; rest &= rest - 1) {
       const int lane = __builtin_ctz(rest);
       const Operation& other = threads_[static_cast<std::size_t>(first + lane)].operation;
-      if (other.complete != op.complete || other.mask != op.mask || other.site != op.site) continue;
+      if (other.complete != op.complete || other.mask != op.mask || other.site != op.site ||
+          other.key != op.key)
+        continue;
       together |= 1u << lane;
       arguments[lane] = other.arguments;
     }
     waiting &= ~together;
-    if (op.complete == nullptr || (op.mask & alive) != together) continue;
+    if (op.complete == nullptr) continue;
+    if (op.key ? !is_phase_over(op) : (op.mask & alive) != together) continue;
     op.complete(*this, warp, together, arguments);
     for (std::uint32_t rest = together; rest; rest &= rest - 1)
       threads_[static_cast<std::size_t>(first + __builtin_ctz(rest))].state = State::ready;
@@ -295,7 +314,10 @@ bool Worker::complete_operations(int warp) {
 bool Worker::release_barrier() {
   const auto is_done = [](const Thread& t) { return t.state == State::done; };
   settle_unwritten();
-  if (std::all_of(threads_.begin(), threads_.end(), is_done)) return false;
+  if (std::all_of(threads_.begin(), threads_.end(), is_done)) {
+    check_copies_landed();
+    return false;
+  }
   const Thread* leader = nullptr;
   bool all_there = true, all_alive_there = true;
   for (const Thread& thread : threads_) {
@@ -321,26 +343,32 @@ bool Worker::release_barrier() {
 
 /// Names what can't be completed, and where all threads are.
 void Worker::report_stuck() {
-  const auto blocking = [&](bool warp_wide) {
+  const auto blocked = [&](auto at) {
     return std::find_if(threads_.begin(), threads_.end(), [&](const Thread& t) {
-      return t.state == State::waiting && (t.operation.complete != nullptr) == warp_wide;
+      return t.state == State::waiting && at(t.operation);
     });
   };
-  auto stuck = blocking(true);
   Violation v;
-  v.fault = Fault::divergence;
-  if (stuck == threads_.end()) {
-    stuck = blocking(false);
+  auto stuck = blocked([](const Operation& op) { return op.key != 0; });
+  if (stuck != threads_.end()) {
+    v.fault = Fault::mbarrier_wait;
+    v.address = name_of_shared(stuck->operation.mbarrier());
+    v.detail = what_is_missing(stuck->operation) + ": " + whereabouts();
+  } else if (stuck = blocked([](const Operation& op) { return op.complete != nullptr; });
+             stuck != threads_.end()) {
+    v.fault = Fault::divergence;
+    v.address = stuck->operation.name;
+    v.detail = fmt::format("with mask {:#010x} not reached by all of its lanes: {}",
+                           stuck->operation.mask,
+                           whereabouts());
+  } else {
+    stuck = blocked([](const Operation&) { return true; });
     v.fault = Fault::barrier;
+    v.address = stuck->operation.name;
+    v.detail = "not reached by all threads of the block: " + whereabouts();
   }
   v.thread = static_cast<int>(stuck - threads_.begin());
   v.site = stuck->operation.site;
-  v.detail = v.fault == Fault::barrier
-                 ? "not reached by all threads of the block: " + whereabouts()
-                 : fmt::format("with mask {:#010x} not reached by all of its lanes: {}",
-                               stuck->operation.mask,
-                               whereabouts());
-  v.address = stuck->operation.name;
   violate(std::move(v));
 }
 
@@ -353,7 +381,7 @@ std::string Worker::whereabouts() const {
       if (thread.state == State::done) return std::string("returned");
       const Operation& op = thread.operation;
       std::string text = fmt::format("at {} ({})", op.name, name_of_site(op.site));
-      if (op.complete) text += fmt::format(" with mask {:#010x}", op.mask);
+      if (op.complete && !op.key) text += fmt::format(" with mask {:#010x}", op.mask);
       return text;
     };
     const std::string here = place(t);
@@ -393,6 +421,7 @@ void Worker::abandon() {
 void Worker::flush(int warp) {
   flush(warp, shared_logs_);
   flush(warp, global_logs_);
+  events_.clear();
 }
 
 template <class Entry>
@@ -425,6 +454,10 @@ void Worker::flush(int warp, std::array<Log<Entry>, 32>& logs) {
       access.at[i] = entry.at();
     }
     if (different) break;
+    if (leader.what() == Access::event) {
+      for (int i = 0; i < lanes; ++i) apply(events_[access.at[i]]);
+      continue;
+    }
     access.bytes = leader.bytes();
     const Pattern& p = pattern<Entry>(access, leader.site());
     if (options_.counters) account(leader, access, p);
@@ -461,10 +494,11 @@ void Worker::flush_diverged(int warp, std::array<Log<Entry>, 32>& logs, std::siz
     std::map<std::uint64_t, std::uint32_t> times;
     for (std::size_t k = from; k < log.size(); ++k) {
       const Entry& entry = log.entries[k];
-      if (options_.checks) check(entry, warp * 32 + static_cast<int>(lane));
-      items.push_back({entry.tag(), times[entry.tag()]++, lane, entry});
+      if (entry.what() != Access::event)
+        items.push_back({entry.tag(), times[entry.tag()]++, lane, entry});
     }
   }
+  if (options_.checks) check_in_rounds(warp, logs, from);
   if (!options_.counters) return;
   std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) {
     return std::tie(a.tag, a.time, a.lane) < std::tie(b.tag, b.time, b.lane);
@@ -478,6 +512,29 @@ void Worker::flush_diverged(int warp, std::array<Log<Entry>, 32>& logs, std::siz
       access.at[access.lanes++] = items[k].entry.at();
     }
     account(leader.entry, access, pattern<Entry>(access, leader.entry.site()));
+  }
+}
+
+/// All lanes up to their first events, these events, all lanes up to their second ones, …: so what
+/// lanes did before they arrived somewhere together has one time.
+template <class Entry>
+void Worker::check_in_rounds(int warp, std::array<Log<Entry>, 32>& logs, std::size_t from) {
+  std::array<std::size_t, 32> next;
+  next.fill(from);
+  const auto check_next = [&](std::size_t lane) {
+    check(logs[lane].entries[next[lane]++], warp * 32 + static_cast<int>(lane));
+  };
+  for (bool more = true; more;) {
+    more = false;
+    for (std::size_t lane = 0; lane < 32; ++lane)
+      while (next[lane] < logs[lane].size() &&
+             logs[lane].entries[next[lane]].what() != Access::event)
+        check_next(lane);
+    for (std::size_t lane = 0; lane < 32; ++lane)
+      if (next[lane] < logs[lane].size()) {
+        check_next(lane);
+        more = true;
+      }
   }
 }
 
@@ -545,6 +602,7 @@ void Worker::account(const SharedEntry& kind, const WarpAccess&, const Pattern& 
       c.async_copy_conflicts += conflicts;
       break;
     case Access::copy_lands:
+    case Access::event:
       break;
   }
 }
@@ -586,6 +644,9 @@ void Worker::check(const SharedEntry& entry, int thread) {
     case Access::copy_lands:
       race_.copy_lands(thread, at, entry.bytes(), entry.site());
       break;
+    case Access::event:
+      apply(events_[at]);
+      return;
   }
   if (result.fault == RaceDetector::Fault::none) return;
   static const char* const doing[] = {"read", "written", "written by a copy", ""};
@@ -618,30 +679,51 @@ void Worker::report_race(const RaceDetector::Result& result, SiteId site, const 
     unwritten_.emplace_back(result, site);
     return;
   }
-  const Fault fault =
-      result.fault == RaceDetector::Fault::copy_in_flight ? Fault::copy_in_flight : Fault::race;
-  if (!is_new_violation(fault, site, result.other.site)) return;
+  const SiteId other_site = result.other.site;
+  const auto kind = [&] {
+    switch (result.fault) {
+      case RaceDetector::Fault::copy_in_flight:
+        return Fault::copy_in_flight;
+      case RaceDetector::Fault::not_waited:
+        return Fault::not_waited;
+      case RaceDetector::Fault::not_fenced:
+        return Fault::not_fenced;
+      default:
+        return Fault::race;
+    }
+  };
+  const Fault fault = kind();
+  if (!is_new_violation(fault, site, other_site)) return;
   Violation v;
   v.fault = fault;
   v.thread = result.thread;
   v.site = site;
   v.address = name_of_shared(result.byte);
-  v.other_site = result.other.site;
-  v.other_thread = result.other.thread;
+  v.other_site = other_site;
+  v.other_thread = fault == Fault::not_waited ? -1 : result.other.thread;
+  const char* const done = result.other.write ? "written" : "read";
+  const std::string by =
+      v.other_thread >= 0 ? fmt::format("thread {}", v.other_thread) : "another warp";
+  const std::string there = name_of_site(other_site);
   if (fault == Fault::copy_in_flight) {
-    v.detail = fmt::format("{} while the copy of thread {} is under way, begun at {}",
+    v.detail = fmt::format("{} while the copy of {} is under way, begun at {}", doing, by, there);
+  } else if (fault == Fault::not_waited) {
+    const MbarrierState& m = mbarriers_[static_cast<std::size_t>(result.other.thread)];
+    v.detail = fmt::format("{}; the copy begun at {} has landed, of which {} tells those who wait",
                            doing,
-                           v.other_thread,
-                           name_of_site(v.other_site));
+                           there,
+                           name_of_shared(m.at));
+  } else if (fault == Fault::not_fenced) {
+    v.detail = fmt::format(
+        "{}; {} by {} at {}, with no fence_proxy_async between", doing, done, by, there);
   } else {
     const bool same_warp = v.other_thread >= 0 && v.other_thread / 32 == v.thread / 32;
-    v.detail =
-        fmt::format("{}; {} by {} at {}, with no {} between",
-                    doing,
-                    result.other.write ? "written" : "read",
-                    v.other_thread >= 0 ? fmt::format("thread {}", v.other_thread) : "another warp",
-                    name_of_site(v.other_site),
-                    same_warp ? "__syncwarp or barrier" : "barrier");
+    v.detail = fmt::format("{}; {} by {} at {}, with no {} between",
+                           doing,
+                           done,
+                           by,
+                           there,
+                           same_warp ? "__syncwarp or barrier" : "barrier");
   }
   violate(std::move(v));
 }

@@ -20,15 +20,17 @@
 #include "common/attention/view.hpp"
 #include "common/simt/fiber.hpp"
 #include "common/simt/launch.hpp"
+#include "common/simt/mbarrier.hpp"
 #include "common/simt/race.hpp"
 
 namespace fa::simt {
 
 class Worker;
 
-enum class Access : std::uint32_t { load, store, copy_begins, copy_lands };
+enum class Access : std::uint32_t { load, store, copy_begins, copy_lands, event };
 
-/// An access to shared memory: site, what it is, log2 of its bytes, the byte it begins at.
+/// An access to shared memory: site, what it is, log2 of its bytes, the byte it begins at. An event:
+/// its number.
 struct SharedEntry {
   std::uint64_t bits;
   static SharedEntry of(SiteId site, Access what, int log2_bytes, std::uint32_t at) {
@@ -158,6 +160,17 @@ struct Operation {
   std::uint32_t mask = 0;
   SiteId site = 0;
   void* arguments = nullptr;
+  /// mbarrier_wait, for which each lane waits by itself: where, for which parity, and whether the
+  /// phase is over. 0: another operation.
+  std::uint32_t key = 0;
+  std::uint32_t phase = 0;  // that is over
+
+  static std::uint32_t mbarrier_key(std::uint32_t at, std::uint32_t phase) {
+    return at << 3 | (phase & 1) << 1 | 1;
+  }
+  void note_over(std::uint32_t its_phase) { key |= 4, phase = its_phase; }
+  bool is_over() const { return key & 4; }
+  std::uint32_t mbarrier() const { return key >> 3; }  // byte of the block's shared memory
 };
 
 /// Waits until the operation has been completed. Called by the running thread.
@@ -208,6 +221,15 @@ class Worker {
   void commit();
   void wait(int groups_under_way, SiteId site);
 
+  /// mbarriers and TMA: mbarrier.cpp.
+  void init_mbarrier(std::uint32_t at, int arrivals, SiteId site);
+  void arrive(std::uint32_t at, int bytes, SiteId site);
+  void wait_at_mbarrier(std::uint32_t at, int parity, SiteId site);
+  void pass_mbarrier(int warp, std::uint32_t lanes);
+  int add_one(std::uint32_t at, SiteId site);
+  void fence_proxy(SiteId site);
+  void copy_tile(TileCopy copy, std::uint32_t done);
+
   int current_thread() const { return current_; }
   SiteId operation_site(int thread) const {
     return threads_[static_cast<std::size_t>(thread)].operation.site;
@@ -256,7 +278,8 @@ class Worker {
 
   static void run_thread(void* self);
   void resume(int thread);
-  void run_warp(int warp);
+  void run_warps();
+  bool run_warp(int warp);
   bool complete_operations(int warp);
   bool release_barrier();
   void report_stuck();
@@ -268,6 +291,8 @@ class Worker {
   void flush(int warp, std::array<Log<Entry>, 32>& logs);
   template <class Entry>
   void flush_diverged(int warp, std::array<Log<Entry>, 32>& logs, std::size_t from);
+  template <class Entry>
+  void check_in_rounds(int warp, std::array<Log<Entry>, 32>& logs, std::size_t from);
   void account(const SharedEntry& kind, const WarpAccess& access, const Pattern& pattern);
   void account(const GlobalEntry& kind, const WarpAccess& access, const Pattern& pattern);
   void check(const SharedEntry& entry, int thread);
@@ -276,6 +301,20 @@ class Worker {
   Pattern& pattern(const WarpAccess& access, SiteId site);
   void land(const PendingCopy& copy);
   void settle_unwritten();
+
+  MbarrierState* mbarrier_at(std::uint32_t at);
+  MbarrierState* made_mbarrier(std::uint32_t at, SiteId site);
+  bool knows_of_init(const MbarrierState& m, int thread, SiteId site);
+  void check_bytes(MbarrierState& m, SiteId site);
+  void check_phase(const MbarrierState& m, const Event& event, Fault fault);
+  bool is_phase_over(const Operation& wait);
+  void begin_phase(MbarrierState& m);
+  void end_phase(MbarrierState& m);
+  bool land_tiles();
+  void check_copies_landed();
+  std::string what_is_missing(const Operation& wait);
+  void log_event(Event event);
+  void apply(const Event& event);
 
   const KernelCall& kernel_;
   dim3 grid_, block_;
@@ -293,6 +332,9 @@ class Worker {
   RaceDetector race_;
   std::vector<std::pair<RaceDetector::Result, SiteId>> unwritten_;  // reads since the last barrier
   std::unordered_set<std::uint32_t> raced_;  // bytes whose write raced with a read, likewise
+  std::vector<MbarrierState> mbarriers_;     // the block's
+  std::map<std::uint32_t, Order::Row> counters_known_;  // what arrivals at a counter made known
+  std::vector<Event> events_;                           // of the warp's logs
   Counters counters_;
   std::int64_t block_number_ = 0;
   int current_ = 0;

@@ -113,6 +113,11 @@ class Global {
     return buffer_->base + (at_ + i) * static_cast<Index>(sizeof(T));
   }
 
+  /// As counted: see GlobalEntry.
+  std::uint64_t virtual_address(Index i) const {
+    return buffer_->virtual_base + static_cast<std::uint64_t>(at_ + i) * sizeof(T);
+  }
+
   template <class V>
   bool touch(const At& i, Access what) const {
     return touch(i, what, sizeof(V) / sizeof(T), sizeof(V));
@@ -126,8 +131,7 @@ class Global {
       violate_global(*buffer_, at, what, i.site());
       return false;
     }
-    const std::uint64_t address =
-        buffer_->virtual_base + static_cast<std::uint64_t>(at) * sizeof(T);
+    const std::uint64_t address = virtual_address(i.value);
     if (alignment > static_cast<int>(sizeof(T)) &&
         address % static_cast<std::uint64_t>(alignment) != 0)
       violate_global(*buffer_, at, what, i.site(), alignment);
@@ -309,6 +313,22 @@ class SharedTile {
 
   SharedRow<T, cols> operator[](Index i) const { return {part_, (row_ + i) * cols}; }
   SharedTile operator+(Index rows) const { return {part_, row_ + rows}; }
+
+  std::uint32_t byte() const {
+    return part_->begin + static_cast<std::uint32_t>(row_ * cols) * std::uint32_t{sizeof(T)};
+  }
+  /// Are `rows` rows from here on in its part of shared memory? Reports it if not, and a beginning
+  /// that isn't at a multiple of `alignment` bytes.
+  bool fits(Index rows, int alignment, const At& here) const {
+    const Index first = row_ * cols, last = first + rows * cols - 1;
+    if (first < 0 || last >= part_->elements) {
+      violate_shared(*part_, first < 0 ? first : last, Access::store, here.site());
+      return false;
+    }
+    if (byte() % static_cast<std::uint32_t>(alignment) != 0)
+      violate_shared(*part_, first, Access::store, here.site(), alignment);
+    return true;
+  }
 
  private:
   const SharedPart* part_ = nullptr;

@@ -1,69 +1,16 @@
 // What the emulator finds: for each kind of mistake kernels that make it, named with the right
 // line, and beside them kernels that don't and must pass. A comment `//! name` marks the line to be
 // named.
-#include <algorithm>
-#include <fstream>
-
-#include "tests/catch.hpp"
-#include "tests/simt/device_array.hpp"
+#include "tests/simt/faults.hpp"
 
 namespace fa::test {
 namespace {
-
-/// The line of this file that ends with the comment `//! name`.
-int line_of(const std::string& name) {
-  std::ifstream file(FA_FAULTS_SOURCE);  // __FILE__ may be a relative path
-  std::string line;
-  for (int number = 1; std::getline(file, line); ++number) {
-    const std::string mark = "//! " + name;
-    if (line.size() >= mark.size() &&
-        line.compare(line.size() - mark.size(), mark.size(), mark) == 0)
-      return number;
-  }
-  FAIL("no line is marked " << name);
-  return 0;
-}
-
-template <auto kernel, class... Arguments>
-simt::Report run(unsigned blocks,
-                 unsigned threads,
-                 std::size_t shared_bytes,
-                 const simt::Options& options,
-                 Arguments&&... arguments) {
-  simt::Session session(options);
-  launch<kernel>(dim3(blocks), dim3(threads), shared_bytes, std::forward<Arguments>(arguments)...);
-  return session.report();
-}
 
 /// One block of `threads`, with an array of floats as argument and shared memory.
 template <auto kernel>
 simt::Report run_one(unsigned threads, const simt::Options& options = {}) {
   DeviceArray<float> x(counting(512));
   return run<kernel>(1, threads, 4096, options, argument("x", x));
-}
-
-void check_finds(const simt::Report& report, simt::Fault fault, const std::string& mark) {
-  INFO(report.text());
-  REQUIRE(!report.ok());
-  CHECK(report.violations[0].fault == fault);
-  CHECK(simt::line_of_site(report.violations[0].site) == line_of(mark));
-}
-
-/// A race has two lines; which of them is found to collide with the other is chance.
-void check_finds_race(const simt::Report& report,
-                      const std::string& one,
-                      const std::string& other) {
-  INFO(report.text());
-  REQUIRE(!report.ok());
-  CHECK(report.violations[0].fault == simt::Fault::race);
-  const int a = simt::line_of_site(report.violations[0].site);
-  const int b = simt::line_of_site(report.violations[0].other_site);
-  CHECK(std::minmax({a, b}) == std::minmax({line_of(one), line_of(other)}));
-}
-
-void check_passes(const simt::Report& report) {
-  INFO(report.text());
-  CHECK(report.ok());
 }
 
 Shared<float> floats(const char* name, Index n = 256) {

@@ -270,6 +270,111 @@ TEST_CASE("ldmatrix") {
   check_ldmatrix<4, true>();
 }
 
+template <bool transposed>
+__global__ void load_two_operands(Global<const float16> in, Global<std::uint32_t> out) {
+  SharedMemory memory = shared_memory();
+  const SharedTile<float16, 8> tile = memory.tile<float16, 8>("tile", 32);
+  const int t = threadIdx.x;
+  for (int x = 0; x < 8; ++x) tile[t][x] = in[t * 8 + x];
+  __syncwarp();
+  std::uint32_t all[4], first[2], second[2];
+  if constexpr (transposed) {
+    ldmatrix_x4_trans(all, tile[t] + 0);
+    ldmatrix_x4_trans(first, second, tile[t] + 0);
+  } else {
+    ldmatrix_x4(all, tile[t] + 0);
+    ldmatrix_x4(first, second, tile[t] + 0);
+  }
+  for (int m = 0; m < 2; ++m) {
+    out[t * 4 + m] = all[m] ^ first[m];
+    out[t * 4 + 2 + m] = all[2 + m] ^ second[m];
+  }
+}
+
+TEST_CASE("ldmatrix of two operands: the first two matrices, and the others") {
+  std::vector<float16> in(32 * 8);
+  for (std::size_t e = 0; e < in.size(); ++e) in[e].bits = static_cast<std::uint16_t>(e);
+  DeviceArray<float16> device_in(in);
+  DeviceArray<std::uint32_t> out(std::vector<std::uint32_t>(128, ~0u));
+  const auto check = [&](auto run) {
+    run();
+    for (const std::uint32_t different : out.values()) CHECK(different == 0);
+  };
+  check([&] {
+    launch<load_two_operands<false>>(
+        dim3(1), dim3(32), 512, const_argument("in", device_in), argument("out", out));
+  });
+  check([&] {
+    launch<load_two_operands<true>>(
+        dim3(1), dim3(32), 512, const_argument("in", device_in), argument("out", out));
+  });
+}
+
+// ---------------------------------------------------------------------------------------------
+// Registers of two 16-bit numbers, and 2^x
+
+template <class T>
+__global__ void make_pairs(Global<const float> in, Global<std::uint32_t> out) {
+  const int t = threadIdx.x;
+  const float low = in[2 * t], high = in[2 * t + 1];
+  out[2 * t] = round_pair<T>(low, high);
+  out[2 * t + 1] = pair(T(low), T(high));
+}
+
+/// Both are the types' own rounding, to nearest and to even: ties, subnormals, what is too large.
+template <class T>
+void check_pairs() {
+  std::vector<float> in = counting(64);
+  const float ties = std::is_same_v<T, float16> ? 0x1p-11f : 0x1p-8f;
+  const float special[] = {0.0f,      -0.0f,      1 + ties,     1 + 3 * ties, -1 - ties,
+                           65504.0f,  65519.0f,   65520.0f,     -65536.0f,    0x1p-24f,
+                           0x1p-25f,  0x1.8p-25f, 0x1p-130f,    3.4028e38f,   INFINITY,
+                           -INFINITY, 0x1p-14f,   0x1.fffp-15f, 1.0f / 3.0f,  -2.0f / 3.0f};
+  std::copy(std::begin(special), std::end(special), in.begin());
+  DeviceArray<float> device_in(in);
+  DeviceArray<std::uint32_t> out(std::vector<std::uint32_t>(64, 0xabababab));
+  launch<make_pairs<T>>(
+      dim3(1), dim3(32), 0, const_argument("in", device_in), argument("out", out));
+  const std::vector<std::uint32_t> got = out.values();
+  for (std::size_t t = 0; t < 32; ++t) {
+    const std::uint32_t low = T(in[2 * t]).bits, high = T(in[2 * t + 1]).bits;
+    INFO(in[2 * t] << " and " << in[2 * t + 1]);
+    CHECK(got[2 * t] == (low | high << 16));
+    CHECK(got[2 * t + 1] == (low | high << 16));
+  }
+}
+
+TEST_CASE("two numbers rounded into a register") {
+  check_pairs<float16>();
+  check_pairs<bfloat16>();
+}
+
+__global__ void approximate_exp2(Global<const float> in, Global<float> out) {
+  const int t = blockIdx.x * blockDim.x + threadIdx.x;
+  out[t] = exp2_approx(in[t]);
+}
+
+TEST_CASE("2^x, approximately") {
+  std::vector<float> in(1024);
+  for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i) * 0.25f - 128.0f;
+  for (std::size_t i = 512; i < 768; ++i) in[i] = static_cast<float>(i - 512) / -37.0f;
+  in[1020] = 0, in[1021] = -INFINITY, in[1022] = INFINITY, in[1023] = -0x1p-30f;
+  DeviceArray<float> device_in(in), out(std::vector<float>(1024, -1.0f));
+  launch<approximate_exp2>(
+      dim3(8), dim3(128), 0, const_argument("in", device_in), argument("out", out));
+  const std::vector<float> got = out.values();
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    INFO("2^" << in[i]);
+    const double exact = std::exp2(static_cast<double>(in[i]));
+    if (in[i] < -126)
+      CHECK(got[i] == 0);
+    else if (exact > 3.4e38)
+      CHECK(got[i] == INFINITY);
+    else
+      CHECK(std::abs(got[i] - exact) <= 0x1p-22 * exact);
+  }
+}
+
 // ---------------------------------------------------------------------------------------------
 // Asynchronous copies
 
@@ -315,20 +420,289 @@ void check_double_buffer() {
   }
 }
 
+/// With copies that land late and, in the emulator, with copies that land early.
+template <class F>
+void late_and_early(F check) {
 #ifdef __CUDACC__
-TEST_CASE("asynchronous copies, double-buffered") { check_double_buffer(); }
+  check();
 #else
-TEST_CASE("asynchronous copies, double-buffered, late and early") {
   for (const auto copies : {fa::simt::Copies::late, fa::simt::Copies::early}) {
     fa::simt::Options options;
     options.copies = copies;
     fa::simt::Session session(options);
-    check_double_buffer();
+    check();
     INFO(session.report().text());
     CHECK(session.report().ok());
   }
-}
 #endif
+}
+
+TEST_CASE("asynchronous copies, double-buffered, late and early") {
+  late_and_early(check_double_buffer);
+}
+
+// ---------------------------------------------------------------------------------------------
+// mbarriers, and copies of tiles by TMA
+
+/// Says so where it isn't.
+bool is_hopper() {
+#ifdef __CUDACC__
+  int major = 0;
+  fa::gpu::check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "device");
+  if (major < 9) WARN("skipped: needs compute capability 9.0, this GPU has " << major);
+  return major >= 9;
+#else
+  return true;
+#endif
+}
+
+/// Each warp in turn adds to an array; an mbarrier a turn tells the next.
+__global__ void take_turns(Global<float> out) {
+  SharedMemory memory = shared_memory();
+  const Shared<Mbarrier> turn = memory.array<Mbarrier>("turn", 4);
+  const Shared<float> s = memory.array<float>("s", 32);
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (threadIdx.x < 4) mbarrier_init(turn + threadIdx.x, threadIdx.x % 2 ? 1 : 32);
+  __syncthreads();
+  for (int round = 0; round < 3; ++round) {
+    if (warp > 0 || round > 0)
+      mbarrier_wait(turn + (warp + 3) % 4, (round + (warp + 3) / 4 + 1) % 2);
+    if (warp + round == 0)
+      s[lane] = static_cast<float>(lane);
+    else
+      s[lane ^ 1] = s[lane ^ 1] * 2 + static_cast<float>(warp);
+    if (warp % 2 == 0) {
+      mbarrier_arrive(turn + warp);  // all lanes
+    } else {
+      __syncwarp();
+      if (lane == 0) mbarrier_arrive(turn + warp);
+    }
+  }
+  if (warp == 3) out[lane] = s[lane];
+}
+
+TEST_CASE("warps take turns at mbarriers") {
+  if (!is_hopper()) return;
+  late_and_early([] {
+    DeviceArray<float> out(std::vector<float>(32, -1.0f));
+    launch<take_turns>(dim3(1), dim3(128), 256, argument("out", out));
+    for (int lane = 0; lane < 32; ++lane) {
+      float expected = static_cast<float>(lane);
+      for (int turn = 1; turn < 12; ++turn) expected = expected * 2 + static_cast<float>(turn % 4);
+      CHECK(out.values()[std::size_t(lane)] == expected);
+    }
+  });
+}
+
+/// The last of the warps to arrive adds up what all wrote.
+__global__ void last_adds_up(Global<float> out, int rounds) {
+  SharedMemory memory = shared_memory();
+  const Shared<int> arrived = memory.array<int>("arrived", 1);
+  const Shared<float> s = memory.array<float>("s", 128);
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (threadIdx.x == 0) arrived[0] = 0;
+  __syncthreads();
+  for (int round = 0; round < rounds; ++round) {
+    s[threadIdx.x] = static_cast<float>(threadIdx.x + round);
+    __syncwarp();
+    int before = 0;
+    if (lane == 0) before = arrive_at(arrived);
+    before = __shfl_sync(kAllLanes, before, 0);
+    __syncwarp();
+    if (before == 4 * round + 3)
+      out[32 * round + lane] = s[lane] + s[lane + 32] + s[lane + 64] + s[lane + 96];
+    __syncthreads();
+  }
+  if (warp == 0) out[32 * rounds + lane] = static_cast<float>(arrived[0]);
+}
+
+TEST_CASE("the last to arrive at a counter knows what the others did") {
+  late_and_early([] {
+    DeviceArray<float> out(std::vector<float>(4 * 32, -1.0f));
+    launch<last_adds_up>(dim3(1), dim3(128), 1024, argument("out", out), 3);
+    const std::vector<float> got = out.values();
+    for (int round = 0; round < 3; ++round)
+      for (int lane = 0; lane < 32; ++lane)
+        CHECK(got[std::size_t(32 * round + lane)] == float(4 * (lane + round) + 192));
+    for (int lane = 0; lane < 32; ++lane) CHECK(got[std::size_t(96 + lane)] == 12);
+  });
+}
+
+/// One box, and the shared memory that it landed in, bit by bit.
+template <class T>
+__global__ void fetch_box(const __grid_constant__ TileMap<T> map,
+                          Global<std::uint32_t> out,  // [rows · pages, 32]
+                          int rows,
+                          int pages,
+                          int row,
+                          int head,
+                          int batch) {
+  SharedMemory memory = shared_memory();
+  const SharedTile<T, 64> tile = memory.tile<T, 64>("tile", rows * pages);
+  const Shared<Mbarrier> done = memory.array<Mbarrier>("done", 1);
+  if (threadIdx.x == 0) {
+    mbarrier_init(done, 1);
+    mbarrier_arrive_expect(done, rows * pages * 128);
+    tma_load(tile, map, row, head, batch, done);
+  }
+  __syncthreads();
+  mbarrier_wait(done, 0);
+  for (int i = threadIdx.x; i < rows * pages; i += blockDim.x)
+    for (int x = 0; x < 32; ++x) out[i * 32 + x] = load_vector<std::uint32_t>(tile[i] + 2 * x);
+}
+
+template <class T>
+void check_boxes(int d, int rows) {
+  // [B 2, N 37, H 3, d]: rows of a head lie apart, and N is no multiple of a box's rows.
+  const int B = 2, H = 3, N = 37, pages = d / 64;
+  std::vector<T> x(std::size_t(B * N * H * d));
+  for (std::size_t e = 0; e < x.size(); ++e) x[e].bits = static_cast<std::uint16_t>(e * 40503 + 1);
+  DeviceArray<T> device_x(x);
+  const Tensor<const T> X{device_x.data(), B, H, N, d, N * H * d, d, H * d};
+  for (const auto& [row, head, batch] :
+       {std::tuple{0, 0, 0}, {16, 1, 0}, {32, 2, 1}, {3, 0, 1}, {40, 1, 1}, {-5, 2, 0}}) {
+    DeviceArray<std::uint32_t> out(
+        std::vector<std::uint32_t>(std::size_t(rows * pages * 32), 0xabababab));
+    launch<fetch_box<T>>(dim3(1),
+                         dim3(64),
+                         tile_bytes<T, 64>(rows * pages) + tile_bytes<Mbarrier, 1>(1),
+                         tile_map("X", X, rows, d),
+                         argument("out", out),
+                         rows,
+                         pages,
+                         row,
+                         head,
+                         batch);
+    const std::vector<std::uint32_t> got = out.values();
+    int wrong = 0;
+    for (int page = 0; page < pages; ++page)
+      for (int r = 0; r < rows; ++r)
+        for (int c = 0; c < 64; ++c) {
+          const int i = row + r, at = (c / 8 ^ (r & 7)) * 8 + c % 8;
+          const std::size_t e = std::size_t(((batch * N + i) * H + head) * d + page * 64 + c);
+          const std::uint32_t word = got[std::size_t((page * rows + r) * 32 + at / 2)];
+          const std::uint32_t bits = at % 2 ? word >> 16 : word & 0xffff;
+          wrong += bits != (0 <= i && i < N ? x[e].bits : 0u);
+        }
+    INFO("d " << d << ", " << rows << " rows from " << row << ", head " << head << " of item "
+              << batch);
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("boxes copied by TMA land in swizzled pages, and rows that aren't there are 0") {
+  if (!is_hopper()) return;
+  late_and_early([] {
+    check_boxes<float16>(64, 16);
+    check_boxes<float16>(128, 64);
+    check_boxes<bfloat16>(64, 64);
+    check_boxes<bfloat16>(128, 8);
+    check_boxes<bfloat16>(256, 32);
+  });
+}
+
+TEST_CASE("boxes that TMA can't copy are refused") {
+  std::vector<float16> x(4096);
+  const auto map = [&](const float16* data, Index d, Index row_stride, int rows, int columns) {
+    tile_map("X", Tensor<const float16>{data, 1, 1, 16, d, 0, 0, row_stride}, rows, columns);
+  };
+  CHECK_THROWS_AS(map(x.data(), 64, 64, 16, 96), std::invalid_argument);
+  CHECK_THROWS_AS(map(x.data(), 80, 80, 16, 128), std::invalid_argument);
+  CHECK_THROWS_AS(map(x.data(), 64, 64, 12, 64), std::invalid_argument);
+  CHECK_THROWS_AS(map(x.data(), 64, 64, 264, 64), std::invalid_argument);
+  CHECK_THROWS_AS(map(x.data(), 64, 68, 16, 64), std::invalid_argument);
+  CHECK_THROWS_AS(map(x.data() + 1, 64, 64, 16, 64), std::invalid_argument);
+}
+
+/// Sums the rows of a head by 4 warps, each through ldmatrix, from a ring of 3 tiles that TMA fills.
+/// The last warp to release a tile has it filled again.
+template <class T, int D>
+__global__ void sum_through_ring(const __grid_constant__ TileMap<T> X,
+                                 Global<float> out,  // [4 warps, D]: warp w sums rows of w mod 4
+                                 int n) {
+  constexpr int rows = 16, pages = D / 64, stages = 3, bytes = rows * D * 2;
+  SharedMemory memory = shared_memory();
+  const SharedTile<T, 64> ring = memory.tile<T, 64>("ring", stages * pages * rows);
+  const Shared<Mbarrier> full = memory.array<Mbarrier>("full", stages);
+  const Shared<int> released = memory.array<int>("released", stages);
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, tiles = (n + rows - 1) / rows;
+  const auto fill = [&](int k) {
+    const int stage = k % stages;
+    mbarrier_arrive_expect(full + stage, bytes);
+    tma_load(ring + stage * pages * rows, X, k * rows, 1, 0, full + stage);
+  };
+  if (threadIdx.x == 0) {
+    for (int s = 0; s < stages; ++s) {
+      mbarrier_init(full + s, 1);
+      released[s] = 0;
+    }
+    for (int k = 0; k < stages && k < tiles; ++k) fill(k);
+  }
+  __syncthreads();
+  float sums[D / 8][2] = {};
+  for (int k = 0; k < tiles; ++k) {
+    const int stage = k % stages, round = k / stages;
+    mbarrier_wait(full + stage, round % 2);
+    for (int x = 0; x < D; x += 32) {  // the first 8 rows, then the others: 4 matrices of 8 columns
+      for (int half = 0; half < 2; ++half) {
+        const int i = half * 8 + lane % 8, piece = x % 64 / 8 + lane / 8;
+        std::uint32_t r[4];
+        ldmatrix_x4(r, ring[(stage * pages + x / 64) * rows + i] + (piece ^ (i & 7)) * 8);
+        for (int m = 0; m < 4; ++m) {
+          T low, high;
+          low.bits = static_cast<std::uint16_t>(r[m]);
+          high.bits = static_cast<std::uint16_t>(r[m] >> 16);
+          if (lane / 4 % 4 != warp) continue;  // its rows alone
+          sums[x / 8 + m][0] += static_cast<float>(low);
+          sums[x / 8 + m][1] += static_cast<float>(high);
+        }
+      }
+    }
+    __syncwarp();
+    if (lane == 0 && arrive_at(released + stage) == 4 * (round + 1) - 1 && k + stages < tiles) {
+      fence_proxy_async();
+      fill(k + stages);
+    }
+  }
+  for (int x = 0; x < D / 8; ++x)
+    for (int half = 0; half < 2; ++half) {
+      // Rows g and g + 4 of the lanes 4 g + t.
+      const float both = sums[x][half] + __shfl_xor_sync(kAllLanes, sums[x][half], 16);
+      if (lane / 4 == warp) out[warp * D + x * 8 + lane % 4 * 2 + half] = both;
+    }
+}
+
+template <class T, int D>
+void check_ring() {
+  for (const int n : {1, 16, 47, 48, 49, 200, 333}) {
+    std::vector<T> x(std::size_t(2 * n * D));  // [B 1, H 2, N, D]
+    for (std::size_t e = 0; e < x.size(); ++e) x[e] = T(static_cast<float>(e % 23));
+    DeviceArray<T> device_x(x);
+    DeviceArray<float> out(std::vector<float>(4 * D, -1.0f));
+    const Tensor<const T> X{device_x.data(), 1, 2, n, D, 2 * n * D, n * D, D};
+    launch<sum_through_ring<T, D>>(
+        dim3(1),
+        dim3(128),
+        tile_bytes<T, 64>(3 * D / 64 * 16) + tile_bytes<Mbarrier, 1>(3) + tile_bytes<int, 1>(3),
+        tile_map("X", X, 16, D),
+        argument("out", out),
+        n);
+    std::vector<float> expected(4 * D, 0.0f);
+    for (int i = 0; i < n; ++i)
+      for (int c = 0; c < D; ++c)
+        expected[std::size_t(i % 4 * D + c)] += static_cast<float>(x[std::size_t((n + i) * D + c)]);
+    INFO(n << " rows");
+    CHECK(out.values() == expected);
+  }
+}
+
+TEST_CASE("a ring of tiles that TMA fills, refilled by the last warp to release one") {
+  if (!is_hopper()) return;
+  late_and_early([] {
+    check_ring<float16, 64>();
+    check_ring<bfloat16, 128>();
+  });
+}
 
 }  // namespace FA_TARGET
 }  // namespace fa::test
