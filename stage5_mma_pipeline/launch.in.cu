@@ -25,6 +25,9 @@ bool in_pieces(const Tensor<T>& X) {
          X.row_stride % piece == 0 && X.head_stride % piece == 0 && X.batch_stride % piece == 0;
 }
 
+template <int D>
+constexpr fa::Tile kTile = @FA_TILE@;
+
 template <auto kernel, int D, class T>
 void launch_blocks(Tensor<const T> Q,
                    Tensor<const T> K,
@@ -33,10 +36,11 @@ void launch_blocks(Tensor<const T> Q,
                    float* LSE,
                    float scale,
                    const Mask& mask) {
-  const Index rows = Q.B * Q.H * Q.N, blocks = Q.B * Q.H * ((Q.N + Br - 1) / Br);
+  const Index i_tile = kTile<D>.Br;  // queries a block
+  const Index rows = Q.B * Q.H * Q.N, blocks = Q.B * Q.H * ((Q.N + i_tile - 1) / i_tile);
   if (blocks > 0x7fffffff)
     throw Refused("B * Hq * Nq is too large: stage 5 takes at most 2^31 - 1 tiles of " +
-                  std::to_string(Br) + " queries, these are " + std::to_string(blocks));
+                  std::to_string(i_tile) + " queries, these are " + std::to_string(blocks));
   launch<kernel>(dim3(static_cast<unsigned>(blocks)),
                  dim3(kThreads),
                  kSharedBytes<D>,
@@ -80,7 +84,7 @@ bool takes([[maybe_unused]] Tensor<const T> Q,
 
 fa::Tile default_tile(Index d) {
   if (kLoadsInPieces && d % 8 != 0) return step2::default_tile(d);
-  return {Br, Bc};
+  @FA_TILE_BY_D@
 }
 
 template <class T>

@@ -91,29 +91,68 @@ __device__ unsigned shared_address(const T* p) {
   return static_cast<unsigned>(__cvta_generic_to_shared(p));
 }
 
-template <class T>
-__device__ void ldmatrix_x2(std::uint32_t (&r)[2], const T* row) {
+/// Where a Place's `at` lies.
+struct SharedAddress {
+  unsigned bytes;
+};
+__device__ inline unsigned shared_address(SharedAddress a) { return a.bytes; }
+
+/// A lane's place in a tile of pages [columns / 64][rows][64], in whose rows i pieces of 8 columns have
+/// changed places: piece x / 8 lies at x / 8 ^ (i & 7). (So 8 pieces below each other lie in all 32
+/// banks.)
+template <class T, int rows>
+class Place {
+ public:
+  /// At row i, column x. The tile begins at a multiple of 1024 bytes.
+  __device__ Place(SharedTile<T, 64> tile, int i, int x)
+      : address_(shared_address(tile[x / 64 * rows + i]) + (x % 64 ^ (i & 7) * 8) * kBytes) {}
+
+  /// `down` rows below, a multiple of 8, and `right` columns to the right, with none of the bits that x
+  /// has: one XOR, and an offset where both are known to the compiler.
+  __device__ SharedAddress at(int down, int right) const {
+    return {(address_ ^ right % 64 * kBytes) + (right / 64 * rows + down) * 64 * kBytes};
+  }
+  /// The same place in a tile that lies so many rows behind, a multiple of 8.
+  __device__ Place behind(int tile_rows) const { return Place(address_ + tile_rows * 64 * kBytes); }
+
+ private:
+  static constexpr unsigned kBytes = sizeof(T);
+  __device__ explicit Place(unsigned address) : address_(address) {}
+  unsigned address_;
+};
+
+template <class V>
+__device__ void store_vector(SharedAddress to, const V& value) {
+  *static_cast<V*>(__cvta_shared_to_generic(to.bytes)) = value;
+}
+template <class V>
+__device__ V load_vector(SharedAddress from) {
+  return *static_cast<const V*>(__cvta_shared_to_generic(from.bytes));
+}
+
+template <class Row>
+__device__ void ldmatrix_x2(std::uint32_t (&r)[2], Row row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
                : "=r"(r[0]), "=r"(r[1])
                : "r"(shared_address(row))
                : "memory");
 }
-template <class T>
-__device__ void ldmatrix_x4(std::uint32_t (&r)[4], const T* row) {
+template <class Row>
+__device__ void ldmatrix_x4(std::uint32_t (&r)[4], Row row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"(shared_address(row))
                : "memory");
 }
-template <class T>
-__device__ void ldmatrix_x2_trans(std::uint32_t (&r)[2], const T* row) {
+template <class Row>
+__device__ void ldmatrix_x2_trans(std::uint32_t (&r)[2], Row row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
                : "=r"(r[0]), "=r"(r[1])
                : "r"(shared_address(row))
                : "memory");
 }
-template <class T>
-__device__ void ldmatrix_x4_trans(std::uint32_t (&r)[4], const T* row) {
+template <class Row>
+__device__ void ldmatrix_x4_trans(std::uint32_t (&r)[4], Row row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"(shared_address(row))
@@ -121,16 +160,16 @@ __device__ void ldmatrix_x4_trans(std::uint32_t (&r)[4], const T* row) {
 }
 
 /// Two operands of two matrices each.
-template <class T>
-__device__ void ldmatrix_x4(std::uint32_t (&r)[2], std::uint32_t (&s)[2], const T* row) {
+template <class Row>
+__device__ void ldmatrix_x4(std::uint32_t (&r)[2], std::uint32_t (&s)[2], Row row) {
   std::uint32_t four[4];
   ldmatrix_x4(four, row);
   r[0] = four[0], r[1] = four[1], s[0] = four[2], s[1] = four[3];
 }
 
 /// Two operands of two matrices each.
-template <class T>
-__device__ void ldmatrix_x4_trans(std::uint32_t (&r)[2], std::uint32_t (&s)[2], const T* row) {
+template <class Row>
+__device__ void ldmatrix_x4_trans(std::uint32_t (&r)[2], std::uint32_t (&s)[2], Row row) {
   std::uint32_t four[4];
   ldmatrix_x4_trans(four, row);
   r[0] = four[0], r[1] = four[1], s[0] = four[2], s[1] = four[3];
@@ -226,17 +265,22 @@ __device__ inline void mma_m16n8k16<bfloat16>(float (&d)[4],
 
 /// 16 bytes from global to shared memory, past L1; `bytes` of them are read, the rest is zero.
 template <class T>
-__device__ void cp_async_16(T* to, const T* from, int bytes) {
+__device__ void cp_async_16(SharedAddress to, const T* from, int bytes) {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                :
                : "r"(shared_address(to)), "l"(__cvta_generic_to_global(from)), "r"(bytes)
                : "memory");
 #else
+  T* const element = static_cast<T*>(__cvta_shared_to_generic(to.bytes));
   const int elements = 16 / static_cast<int>(sizeof(T));
   for (int i = 0; i < elements; ++i)
-    to[i] = i * static_cast<int>(sizeof(T)) < bytes ? from[i] : T(0.0f);
+    element[i] = i * static_cast<int>(sizeof(T)) < bytes ? from[i] : T(0.0f);
 #endif
+}
+template <class T>
+__device__ void cp_async_16(T* to, const T* from, int bytes) {
+  cp_async_16(SharedAddress{shared_address(to)}, from, bytes);
 }
 __device__ inline void cp_async_commit() {
 #if __CUDA_ARCH__ >= 800
@@ -480,6 +524,7 @@ using gpu::mbarrier_arrive_expect;
 using gpu::mbarrier_init;
 using gpu::mbarrier_wait;
 using gpu::mma_m16n8k16;
+using gpu::Place;
 using gpu::round_pair;
 using gpu::Shared;
 using gpu::shared_memory;

@@ -336,8 +336,14 @@ bool Worker::release_barrier() {
   }
   ++counters_.block_barriers;
   race_.order().block_barrier();
-  for (Thread& thread : threads_)
-    if (!is_done(thread)) thread.state = State::ready;
+  int any = 0;  // of __syncthreads_or's predicates
+  for (const Thread& thread : threads_)
+    if (thread.operation.arguments) any |= *static_cast<const int*>(thread.operation.arguments);
+  for (Thread& thread : threads_) {
+    if (is_done(thread)) continue;
+    if (thread.operation.arguments) *static_cast<int*>(thread.operation.arguments) = any;
+    thread.state = State::ready;
+  }
   return true;
 }
 

@@ -155,7 +155,8 @@ struct SharedPart {
 /// An operation in which lanes of a warp, or all threads of the block, meet.
 struct Operation {
   const char* name = "";
-  /// Does it for the lanes of `mask`, whose arguments are arguments[lane]. nullptr: __syncthreads.
+  /// Does it for the lanes of `mask`, whose arguments are arguments[lane]. nullptr: __syncthreads,
+  /// and __syncthreads_or, whose argument is an int that gets the answer.
   void (*complete)(Worker& worker, int warp, std::uint32_t mask, void* const* arguments) = nullptr;
   std::uint32_t mask = 0;
   SiteId site = 0;

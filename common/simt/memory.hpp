@@ -335,6 +335,23 @@ class SharedTile {
   Index row_ = 0;
 };
 
+/// A lane's place in a swizzled tile of pages: what the words mean stands in common/cuda/gpu.cuh.
+template <class T, int rows>
+class Place {
+ public:
+  Place(SharedTile<T, 64> tile, int i, int x) : tile_(tile), i_(i), x_(x) {}
+
+  Shared<T> at(int down, int right) const {
+    const int i = i_ + down, x = x_ ^ right;
+    return tile_[x / 64 * rows + i] + (x % 64 ^ (i & 7) * 8);
+  }
+  Place behind(int tile_rows) const { return {tile_ + tile_rows, i_, x_}; }
+
+ private:
+  SharedTile<T, 64> tile_;
+  int i_, x_;
+};
+
 /// The block's dynamic shared memory, handed out from its beginning. Every thread asks for the same
 /// parts in the same order.
 class SharedMemory {

@@ -80,6 +80,11 @@ T exchange(const char* name, unsigned mask, T value, int source, const char* fil
 inline void __syncthreads(FA_SIMT_HERE) {
   meet({"__syncthreads", nullptr, 0, site_of(file, line), nullptr});
 }
+inline int __syncthreads_or(int predicate, FA_SIMT_HERE) {
+  int any = predicate != 0;
+  meet({"__syncthreads_or", nullptr, 0, site_of(file, line), &any});
+  return any;
+}
 inline void __syncwarp(unsigned mask = kAllLanes, FA_SIMT_HERE) {
   meet({"__syncwarp", &impl::sync_warp, mask, site_of(file, line), nullptr});
 }
