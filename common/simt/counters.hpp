@@ -6,8 +6,8 @@
 
 namespace fa::simt {
 
-/// Those that only kernels of cc 9.0 have: name, meaning.
-#define FA_SIMT_HOPPER_COUNTERS(X)                          \
+/// Of words that few kernels have, shown where they aren't 0: name, meaning.
+#define FA_SIMT_RARE_COUNTERS(X)                            \
   X(tma_bytes, "bytes that TMA read from global memory")    \
   X(tma_copies, "copies of tiles by TMA")                   \
   X(tma_sectors, "32-byte sectors that their rows touched") \
@@ -48,7 +48,7 @@ namespace fa::simt {
 struct Counters {
 #define FA_SIMT_FIELD(name, meaning) std::uint64_t name = 0;
   FA_SIMT_COUNTERS(FA_SIMT_FIELD)
-  FA_SIMT_HOPPER_COUNTERS(FA_SIMT_FIELD)
+  FA_SIMT_RARE_COUNTERS(FA_SIMT_FIELD)
 #undef FA_SIMT_FIELD
 
   Counters& operator+=(const Counters& other);

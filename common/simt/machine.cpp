@@ -709,10 +709,8 @@ void Worker::report_race(const RaceDetector::Result& result, SiteId site, const 
     v.detail = fmt::format("{} while the copy of {} is under way, begun at {}", doing, by, there);
   } else if (fault == Fault::not_waited) {
     const MbarrierState& m = mbarriers_[static_cast<std::size_t>(result.other.thread)];
-    v.detail = fmt::format("{}; the copy begun at {} has landed, of which {} tells those who wait",
-                           doing,
-                           there,
-                           name_of_shared(m.at));
+    v.detail = fmt::format(
+        "{}, with no wait at {} for the copy begun at {}", doing, name_of_shared(m.at), there);
   } else if (fault == Fault::not_fenced) {
     v.detail = fmt::format(
         "{}; {} by {} at {}, with no fence_proxy_async between", doing, done, by, there);

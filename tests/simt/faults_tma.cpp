@@ -413,7 +413,8 @@ TEST_CASE("a tile that is read without waiting for it at its mbarrier is found")
   finds<waited_for_the_other_parity>(simt::Fault::copy_in_flight, "waited for the other parity");
   finds<waited_at_the_other>(simt::Fault::copy_in_flight, "waited at the other");
   finds<one_lane_waited>(simt::Fault::not_waited, "one lane waited");
-  says<one_lane_waited>("read; the copy begun at tests/simt/faults_tma.cpp:");
+  says<one_lane_waited>(
+      "read, with no wait at full[0] (byte 4096 of the block's shared memory) for");
   passes<one_lane_waited_for_all>();
   passes<one_thread_waited_for_all>();
 }
