@@ -187,6 +187,7 @@ TEST_CASE("a wait at an mbarrier that can't end is found") {
   says<too_few_arrivals>("full[1] (byte 4104 of the block's shared memory)");
   says<too_few_arrivals>(
       "phase 0 (parity 0) lacks 1 of 3 arrivals: threads 0-127 at mbarrier_wait");
+  says<too_few_arrivals>(") for full[1]");
   finds<too_few_bytes>(simt::Fault::mbarrier_wait, "too few bytes");
   says<too_few_bytes>(
       "phase 0 (parity 0) lacks 0 of 1 arrival, and 2048 of the 4096 bytes expected so far: "
