@@ -28,7 +28,7 @@ RunFacts in_emulator(const Job& job, const std::function<void()>& attention) {
 #undef FA_COUNT
 #define FA_COUNT_USED(name, meaning) \
   if (report.total.name) facts.counts.emplace_back(#name, report.total.name);
-  FA_SIMT_HOPPER_COUNTERS(FA_COUNT_USED)
+  FA_SIMT_RARE_COUNTERS(FA_COUNT_USED)
 #undef FA_COUNT_USED
   facts.faults = report.text();
   return facts;

@@ -9,7 +9,7 @@ namespace fa::simt {
 Counters& Counters::operator+=(const Counters& other) {
 #define FA_SIMT_ADD(name, meaning) name += other.name;
   FA_SIMT_COUNTERS(FA_SIMT_ADD)
-  FA_SIMT_HOPPER_COUNTERS(FA_SIMT_ADD)
+  FA_SIMT_RARE_COUNTERS(FA_SIMT_ADD)
 #undef FA_SIMT_ADD
   return *this;
 }
@@ -19,7 +19,7 @@ std::string Counters::text() const {
 #define FA_SIMT_LINE(name, meaning) \
   if (name) lines += fmt::format("  {:<24} {:>14}  {}\n", #name, name, meaning);
   FA_SIMT_COUNTERS(FA_SIMT_LINE)
-  FA_SIMT_HOPPER_COUNTERS(FA_SIMT_LINE)
+  FA_SIMT_RARE_COUNTERS(FA_SIMT_LINE)
 #undef FA_SIMT_LINE
   return lines;
 }

@@ -6,15 +6,6 @@
 
 namespace fa::simt {
 
-/// Those that only kernels of cc 9.0 have: name, meaning.
-#define FA_SIMT_HOPPER_COUNTERS(X)                          \
-  X(tma_bytes, "bytes that TMA read from global memory")    \
-  X(tma_copies, "copies of tiles by TMA")                   \
-  X(tma_sectors, "32-byte sectors that their rows touched") \
-  X(mbarrier_arrivals, "arrivals at mbarriers, by thread")  \
-  X(mbarrier_waits, "waits at mbarriers, by warp")          \
-  X(shared_atomics, "arrivals at counters, by thread")
-
 /// name, meaning. The hardware profiler's names for the same (ncu, cc 8.0 to 9.0) are in
 /// notes/emulator.md.
 #define FA_SIMT_COUNTERS(X)                                                           \
@@ -45,10 +36,19 @@ namespace fa::simt {
   X(warp_barriers, "__syncwarp, by warp")                                             \
   X(block_barriers, "__syncthreads, by block")
 
+/// Of words that few kernels have, shown where they aren't 0: name, meaning.
+#define FA_SIMT_RARE_COUNTERS(X)                            \
+  X(tma_bytes, "bytes that TMA read from global memory")    \
+  X(tma_copies, "copies of tiles by TMA")                   \
+  X(tma_sectors, "32-byte sectors that their rows touched") \
+  X(mbarrier_arrivals, "arrivals at mbarriers, by thread")  \
+  X(mbarrier_waits, "waits at mbarriers, by warp")          \
+  X(shared_atomics, "arrivals at counters, by thread")
+
 struct Counters {
 #define FA_SIMT_FIELD(name, meaning) std::uint64_t name = 0;
   FA_SIMT_COUNTERS(FA_SIMT_FIELD)
-  FA_SIMT_HOPPER_COUNTERS(FA_SIMT_FIELD)
+  FA_SIMT_RARE_COUNTERS(FA_SIMT_FIELD)
 #undef FA_SIMT_FIELD
 
   Counters& operator+=(const Counters& other);

@@ -387,7 +387,10 @@ std::string Worker::whereabouts() const {
       if (thread.state == State::done) return std::string("returned");
       const Operation& op = thread.operation;
       std::string text = fmt::format("at {} ({})", op.name, name_of_site(op.site));
-      if (op.complete && !op.key) text += fmt::format(" with mask {:#010x}", op.mask);
+      if (op.key)
+        text += " for " + name_of_element(op.mbarrier());
+      else if (op.complete)
+        text += fmt::format(" with mask {:#010x}", op.mask);
       return text;
     };
     const std::string here = place(t);
@@ -715,10 +718,8 @@ void Worker::report_race(const RaceDetector::Result& result, SiteId site, const 
     v.detail = fmt::format("{} while the copy of {} is under way, begun at {}", doing, by, there);
   } else if (fault == Fault::not_waited) {
     const MbarrierState& m = mbarriers_[static_cast<std::size_t>(result.other.thread)];
-    v.detail = fmt::format("{}; the copy begun at {} has landed, of which {} tells those who wait",
-                           doing,
-                           there,
-                           name_of_shared(m.at));
+    v.detail = fmt::format(
+        "{}, with no wait at {} for the copy begun at {}", doing, name_of_shared(m.at), there);
   } else if (fault == Fault::not_fenced) {
     v.detail = fmt::format(
         "{}; {} by {} at {}, with no fence_proxy_async between", doing, done, by, there);
@@ -734,15 +735,19 @@ void Worker::report_race(const RaceDetector::Result& result, SiteId site, const 
   violate(std::move(v));
 }
 
-std::string Worker::name_of_shared(std::uint32_t byte) const {
+std::string Worker::name_of_element(std::uint32_t byte) const {
   for (const auto& part : parts_) {
     const Index offset = Index{byte} - Index{part->begin};
-    if (offset < 0 || offset >= part->elements * part->element_bytes) continue;
-    return fmt::format("{} (byte {} of the block's shared memory)",
-                       part->name_of(offset / part->element_bytes),
-                       byte);
+    if (offset >= 0 && offset < part->elements * part->element_bytes)
+      return part->name_of(offset / part->element_bytes);
   }
-  return fmt::format("byte {} of the block's shared memory", byte);
+  return {};
+}
+
+std::string Worker::name_of_shared(std::uint32_t byte) const {
+  const std::string name = name_of_element(byte);
+  const std::string where = fmt::format("byte {} of the block's shared memory", byte);
+  return name.empty() ? where : fmt::format("{} ({})", name, where);
 }
 
 // ---------------------------------------------------------------------------------------------

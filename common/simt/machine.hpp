@@ -202,7 +202,8 @@ class Worker {
   unsigned char* shared() { return shared_.data(); }
   std::size_t shared_bytes() const { return shared_bytes_; }
   const SharedPart* carve(std::size_t index, const SharedPart& part, SiteId site);
-  std::string name_of_shared(std::uint32_t byte) const;
+  std::string name_of_element(std::uint32_t byte) const;  // "sK[3][17]"
+  std::string name_of_shared(std::uint32_t byte) const;   // and which byte that is
   void violate(Violation violation);
   /// The running thread's. False if the same lines have done it before: then it is only counted.
   bool is_new_violation(Fault fault, SiteId site, SiteId other_site = 0);

@@ -187,6 +187,7 @@ TEST_CASE("a wait at an mbarrier that can't end is found") {
   says<too_few_arrivals>("full[1] (byte 4104 of the block's shared memory)");
   says<too_few_arrivals>(
       "phase 0 (parity 0) lacks 1 of 3 arrivals: threads 0-127 at mbarrier_wait");
+  says<too_few_arrivals>(") for full[1]");
   finds<too_few_bytes>(simt::Fault::mbarrier_wait, "too few bytes");
   says<too_few_bytes>(
       "phase 0 (parity 0) lacks 0 of 1 arrival, and 2048 of the 4096 bytes expected so far: "
@@ -413,7 +414,8 @@ TEST_CASE("a tile that is read without waiting for it at its mbarrier is found")
   finds<waited_for_the_other_parity>(simt::Fault::copy_in_flight, "waited for the other parity");
   finds<waited_at_the_other>(simt::Fault::copy_in_flight, "waited at the other");
   finds<one_lane_waited>(simt::Fault::not_waited, "one lane waited");
-  says<one_lane_waited>("read; the copy begun at tests/simt/faults_tma.cpp:");
+  says<one_lane_waited>(
+      "read, with no wait at full[0] (byte 4096 of the block's shared memory) for");
   passes<one_lane_waited_for_all>();
   passes<one_thread_waited_for_all>();
 }
@@ -526,6 +528,50 @@ TEST_CASE("a tile of a ring that is filled again before all have released it is 
     CHECK(((a == refilled && b == read) || (a == read && b == refilled)));
   });
   finds<ring<Without::wait>>(simt::Fault::copy_in_flight, "read in the ring");
+}
+
+/// Warp 3 fills a ring of two tiles, the others read them; mbarriers tell of both.
+enum class Lax { nobody, filler, readers };
+
+template <Lax lax, int arrivals>  // at `empty`: by all readers, or by a lane of each of their warps
+__global__ void filled_by_a_warp(Map K, Out out) {
+  SharedMemory memory = shared_memory();
+  const SharedTile<float16, 64> tile = memory.tile<float16, 64>("tile", 2 * 16);
+  const Shared<Mbarrier> full = memory.array<Mbarrier>("full", 2);
+  const Shared<Mbarrier> empty = memory.array<Mbarrier>("empty", 2);
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (threadIdx.x < 2) {
+    mbarrier_init(full + threadIdx.x, 1);
+    mbarrier_init(empty + threadIdx.x, arrivals);
+  }
+  __syncthreads();
+  float sum = 0;
+  for (int k = 0; k < 8; ++k) {
+    const int stage = k % 2, round = k / 2;
+    if (warp == 3) {
+      if (lane != 0) continue;
+      // In the first round the phase before the first is over.
+      if (lax != Lax::filler) mbarrier_wait(empty + stage, (round + 1) % 2);
+      fence_proxy_async();
+      mbarrier_arrive_expect(full + stage, kTile);
+      tma_load(tile + stage * 16, K, 16 * (k % 4), 0, 0, full + stage);  //! filled by a warp
+    } else {
+      mbarrier_wait(full + stage, round % 2);
+      for (int x = 0; x < 64; ++x) sum += tile[stage * 16 + lane % 16][x];  //! read by the others
+      if (arrivals == 3 && lax != Lax::readers) __syncwarp();
+      if (arrivals == 96 || lane == 0) mbarrier_arrive(empty + stage);
+    }
+  }
+  out[threadIdx.x] = sum;
+}
+
+TEST_CASE("one warp fills, others read, mbarriers tell of both") {
+  passes<filled_by_a_warp<Lax::nobody, 3>>();
+  passes<filled_by_a_warp<Lax::nobody, 96>>();
+  finds_race<filled_by_a_warp<Lax::readers, 3>>("filled by a warp", "read by the others");
+  late_and_early([](const simt::Options& options) {
+    CHECK(!run_tma<filled_by_a_warp<Lax::filler, 3>>(options).ok());
+  });
 }
 
 TEST_CASE("blocks begin anew, and kernels run without checks or counters, too") {
