@@ -18,7 +18,7 @@ inline namespace FA_TARGET {
 /// that sees no key gets O = 0 and LSE = −inf. As in stages 3 and 4, what is hidden from every
 /// query of a tile is never read, a key hidden from some of them must have a finite V, and Σ exp(s
 /// − m)·|v| must stay below 3.4e38. Throws Refused, naming it, for what the kernel can't do:
-/// float32, d beyond @FA_MOST_D@, more than 2^28 queries or keys a head, 2^31 blocks and more.
+/// float32, d other than @FA_DIMENSIONS@, more than 2^28 queries or keys a head, 2^31 blocks and more.
 /// Doesn't wait for the GPU. Source: FlashAttention-2 (Dao 2023), algorithm 1.
 template <class T>
 void attention(fa::Tensor<const T> Q,  // [B, Hq, Nq, d]
@@ -34,6 +34,9 @@ void attention(fa::Tensor<const T> Q,  // [B, Hq, Nq, d]
 /// attention() runs step 2's kernel, which moves single elements.
 template <class T>
 bool takes(fa::Tensor<const T> Q, fa::Tensor<const T> K, fa::Tensor<const T> V, fa::Tensor<T> O);
+
+/// Does it take this head dimension?
+constexpr bool takes_d(fa::Index d) { return @FA_TAKES_D@; }
 
 /// Queries by keys of the kernel that a head dimension gets, with rows that follow each other.
 fa::Tile default_tile(fa::Index d);

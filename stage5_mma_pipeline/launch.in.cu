@@ -14,8 +14,8 @@ inline namespace FA_TARGET {
 
 /// Must rows of Q, K and V begin at multiples of 16 bytes, and those of O?
 constexpr bool kLoadsInPieces = @FA_LOADS_IN_PIECES@, kStoresInPieces = @FA_STORES_IN_PIECES@;
-/// The largest head dimension, and the most rows of a head that 32 bits count with room to spare.
-constexpr Index kMostD = @FA_MOST_D@, kMostRows = Index{1} << 28;
+/// The most rows of a head that 32 bits count with room to spare.
+constexpr Index kMostRows = Index{1} << 28;
 
 /// Does every row of X begin at a multiple of 16 bytes, and consist of whole pieces?
 template <class T>
@@ -36,7 +36,7 @@ void launch_blocks(Tensor<const T> Q,
                    float* LSE,
                    float scale,
                    const Mask& mask) {
-  const Index i_tile = kTile<D>.Br;  // queries a block
+  constexpr Index i_tile = kTile<D>.Br;  // queries a block
   const Index rows = Q.B * Q.H * Q.N, blocks = Q.B * Q.H * ((Q.N + i_tile - 1) / i_tile);
   if (blocks > 0x7fffffff)
     throw Refused("B * Hq * Nq is too large: stage 5 takes at most 2^31 - 1 tiles of " +
@@ -50,7 +50,14 @@ void launch_blocks(Tensor<const T> Q,
                  global("O", O),
                  global("LSE", LSE, rows),
                  scale,
-                 mask);
+                 mask
+#if @FA_TMA@
+                 ,
+                 TileMaps<T>{tile_map("Q", Q, Shape<D>::Br, D),
+                             tile_map("K", K, Shape<D>::kStage, D),
+                             tile_map("V", V, Shape<D>::kStage, D)}
+#endif
+  );
 }
 
 template <int D, class T>
@@ -99,10 +106,9 @@ void attention(Tensor<const T> Q,
     throw Refused("float32: stage 5 takes float16 and bfloat16 (--dtype float16 rounds the input)");
   } else {
     if (Q.B * Q.H * Q.N == 0) return;
-    if (Q.d > kMostD)
+    if (!takes_d(Q.d))
       throw Refused("d = " + std::to_string(Q.d) +
-                    ": step @FA_STEP@ of stage 5 takes head dimensions up to " +
-                    std::to_string(kMostD));
+                    ": step @FA_STEP@ of stage 5 takes head dimensions @FA_DIMENSIONS@");
     if (Q.N > kMostRows || K.N > kMostRows)
       throw Refused("Nq = " + std::to_string(Q.N) + ", Nkv = " + std::to_string(K.N) +
                     ": stage 5 takes at most 2^28 queries and keys a head");
