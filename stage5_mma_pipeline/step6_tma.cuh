@@ -41,7 +41,7 @@ template <class T, int D>
 __global__ void __launch_bounds__(kThreads)
     attention_kernel(GlobalTensor<const T> Q,  // [B, Hq, Nq, d]
                      GlobalTensor<const T> K,  // [B, Hkv, Nkv, d]
-                     GlobalTensor<const T> V,  // [B, Hkv, Nkv, d]
+                     GlobalTensor<const T>,    // V [B, Hkv, Nkv, d], read through its map
                      GlobalTensor<T> O,        // [B, Hq, Nq, d]
                      Global<float> LSE,        // [B, Hq, Nq]
                      float scale,              // usually 1/√d

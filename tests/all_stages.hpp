@@ -43,12 +43,14 @@ inline std::vector<Variant> device_stages(Device device) {
   std::vector<Variant> variants = {
       {"stage4_simple_cuda" + where, stage4_stage(), {}, device, 256},
   };
-  // The newest step takes the whole suite, all of them what shows most.
-  const std::vector<Stage> steps = stage5_steps();
-  for (const Stage& step : steps) {
-    variants.push_back({"step " + step.step + where, step, {}, device, 128});
-    variants.back().whole_suite = step.step == steps.back().step;
+  // The newest step that takes any d takes the whole suite, all of them what shows most.
+  std::size_t newest = 0;
+  for (const Stage& step : stage5_steps()) {
+    variants.push_back({"step " + step.step + where, step, {}, device});
+    variants.back().whole_suite = false;
+    if (step.takes_d(1)) newest = variants.size() - 1;
   }
+  variants[newest].whole_suite = true;
   return variants;
 }
 
@@ -90,11 +92,15 @@ inline bool takes(const Variant& variant, DType dtype) {
   return false;
 }
 
+inline bool takes_d(const Variant& variant, Index d) {
+  return d <= variant.most_d && (!variant.stage.takes_d || variant.stage.takes_d(d));
+}
+
 /// Of these, the variants that take the problem: its type, and its d.
 inline std::vector<Variant> that_take(const Problem& p, const std::vector<Variant>& variants) {
   std::vector<Variant> some;
   for (const Variant& variant : variants)
-    if (takes(variant, p.dtype) && p.d <= variant.most_d) some.push_back(variant);
+    if (takes(variant, p.dtype) && takes_d(variant, p.d)) some.push_back(variant);
   return some;
 }
 

@@ -75,7 +75,7 @@ std::string check_variants(const std::vector<Variant>& variants,
   std::string failures;
   for (const Variant& variant : variants) {
     const bool known_type = takes(variant, p.dtype);
-    if (p.d <= variant.most_d && known_type) {
+    if (takes_d(variant, p.d) && known_type) {
       failures += check(variant, p, inputs.view(), expected);
       continue;
     }

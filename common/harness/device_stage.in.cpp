@@ -43,14 +43,29 @@ Stage @FA_ID@_stage() {
   stage.adds = "@FA_ADDS@";
   stage.source = "@FA_FILE@";
   stage.leeway.P_in_16_bits = true;
+  stage.takes_d = @FA_NAMESPACE@::takes_d;
 #endif
+  stage.runs_on = [](Device device) {
+    const cuda::Gpu& gpu = cuda::gpu();
+    return device == Device::simt || !gpu.usable || 10 * gpu.major + gpu.minor >= @FA_NEEDS_CC@;
+  };
   stage.tile_for = [](const Problem& p, Tile) { return @FA_NAMESPACE@::default_tile(p.d); };
   stage.run = [](const Job& job) {
     const cuda::Gpu& gpu = cuda::gpu();
     if (job.device == Device::gpu && !gpu.usable)
       throw CannotRun(gpu.problem + "; --device simt runs the same kernel on the CPU");
 #if @FA_GPU@
-    if (job.device != Device::simt && gpu.usable) return @FA_ID@_on_gpu(job);
+    if (job.device != Device::simt && gpu.usable) {
+      const int cc = 10 * gpu.major + gpu.minor;
+      if (cc < @FA_NEEDS_CC@)
+        throw CannotRun(gpu.text() + ": @FA_TITLE@ needs a GPU of cc " +
+                        std::to_string(@FA_NEEDS_CC@ / 10.0).substr(0, 3) + " or later");
+#if @FA_IN_STEPS@
+      if (cc < 80 && job.problem.dtype == DType::bfloat16)
+        throw CannotRun(gpu.text() + ": products of bfloat16 need cc 8.0; float16 runs, and stage 4");
+#endif
+      return @FA_ID@_on_gpu(job);
+    }
 #endif
     return run_on_simt(job);
   };

@@ -106,30 +106,54 @@ void print_note(const Stage& stage, const std::string& note) {
   fmt::print(stderr, "{}: note: {}\n", stage.name, one_line(note));
 }
 
-/// A problem with its inputs, and what is to be done with them.
+/// The stage's steps (or the stage alone), and the stage before.
+struct Ladder {
+  const std::vector<Stage>& steps;
+  const std::optional<Stage>& previous;
+};
+
+/// The last of the steps before `end` that suits the problem and the device.
+std::optional<Stage> last_that_suits(const Ladder& ladder, std::size_t end, Index d, Device device) {
+  for (std::size_t s = end; s-- > 0;)
+    if (suits(ladder.steps[s], d, device)) return ladder.steps[s];
+  return std::nullopt;
+}
+
+/// A problem with its inputs, who is to solve it, and what else is to be done.
 struct Prepared {
   Inputs inputs;
+  Stage stage;                    // the step that was asked for, else the last that suits
+  std::optional<Stage> previous;  // the step before that suits, else the stage before
   Plan plan;
   std::vector<std::string> notes;
 
   const Problem& problem() const { return inputs.problem; }
 };
 
-Prepared prepare(const Options& options, const Stage& stage, const std::optional<Stage>& previous) {
+Prepared prepare(const Options& options, const Ladder& ladder) {
+  const std::vector<Stage>& steps = ladder.steps;
   Prepared all;
+  Problem p;
   if (options.from_files()) {
-    all.inputs = load(options, stage, all.notes);
-    require_dtype(stage, all.inputs.problem.dtype);
-    all.plan = make_plan(all.inputs.problem, options, stage, previous, 0);
+    all.inputs = load(options, steps.back(), all.notes);
+    p = all.inputs.problem;
   } else {
-    const Problem p = problem_from(options, stage);
+    p = problem_from(options, steps.back());
     validate(p);
-    require_dtype(stage, p.dtype);
-    all.plan = make_plan(p, options, stage, previous, bytes_of_inputs(p));
-    all.inputs = make_inputs(p, options.pattern, options.seed);
   }
+  require_dtype(steps.back(), p.dtype);
+  // Where none suits, the last one says why.
+  const std::optional<Stage> best = last_that_suits(ladder, steps.size(), p.d, options.device);
+  all.stage = options.step ? steps[*options.step] : best.value_or(steps.back());
+  std::size_t at = 0;
+  while (steps[at].step != all.stage.step) ++at;
+  all.previous = last_that_suits(ladder, at, p.d, options.device);
+  if (!all.previous) all.previous = ladder.previous;
+  all.plan = make_plan(
+      p, options, all.stage, all.previous, options.from_files() ? 0 : bytes_of_inputs(p));
+  if (!options.from_files()) all.inputs = make_inputs(p, options.pattern, options.seed);
   all.notes.insert(all.notes.end(), all.plan.notes.begin(), all.plan.notes.end());
-  for (const std::string& note : all.notes) print_note(stage, note);
+  for (const std::string& note : all.notes) print_note(all.stage, note);
   return all;
 }
 
@@ -173,16 +197,15 @@ void note_of_run(const Stage& stage, Facts& facts) {
   print_note(stage, facts.timing.facts.note);
 }
 
-ExitCode run_and_report(const Options& options,
-                        const Stage& stage,
-                        const std::optional<Stage>& previous) {
+ExitCode run_and_report(const Options& options, const Ladder& ladder) {
   std::optional<OutputFile> file;
   if (!options.output.empty()) {
     require_other_file(options);
     file.emplace(options.output);  // refused now, not after the run
   }
 
-  const Prepared all = prepare(options, stage, previous);
+  const Prepared all = prepare(options, ladder);
+  const Stage& stage = all.stage;
   const Problem& p = all.problem();
   Output output(p);
   const Job job = job_of(options, all);
@@ -192,9 +215,9 @@ ExitCode run_and_report(const Options& options,
 
   const Expected expected = expect(p, all.inputs.view(), all.plan.oracle.queries);
   facts.oracle = check_against_oracle(p, expected, output, stage.leeway);
-  if (previous)
+  if (all.previous)
     facts.previous =
-        compare_with(*previous, job, all.plan, expected, output, stage.leeway, options.repeats);
+        compare_with(*all.previous, job, all.plan, expected, output, stage.leeway, options.repeats);
   if (file) {
     write_output(*file, facts, output);
     facts.output = options.output;
@@ -204,13 +227,15 @@ ExitCode run_and_report(const Options& options,
   return facts.right() ? kRight : kMismatch;
 }
 
-/// All steps on one input, each held against the oracle and against the one before. On a GPU they are
+/// All steps that suit one input, each held against the oracle and against the one before. On a GPU they are
 /// then timed in turn; the emulator's time says nothing.
-ExitCode run_ladder(const Options& options,
-                    const std::vector<Stage>& steps,
-                    const std::optional<Stage>& previous) {
-  const Prepared all = prepare(options, steps.back(), steps.back());
+ExitCode run_ladder(const Options& options, const Ladder& whole) {
+  const Prepared all = prepare(options, whole);
   const Problem& p = all.problem();
+  std::vector<Stage> steps;
+  for (const Stage& step : whole.steps)
+    if (suits(step, p.d, options.device)) steps.push_back(step);
+  if (steps.empty()) steps = {all.stage};
   const Job job = job_of(options, all);
   const Expected expected = expect(p, all.inputs.view(), all.plan.oracle.queries);
 
@@ -227,9 +252,9 @@ ExitCode run_ladder(const Options& options,
       facts.previous = previous_facts(steps[s - 1], all.plan.oracle);
       facts.previous->difference =
           check_against_previous(p, expected, output, before, stage.leeway, steps[s - 1].leeway);
-    } else if (previous) {
+    } else if (whole.previous) {
       facts.previous =
-          compare_with(*previous, job, all.plan, expected, output, stage.leeway, options.repeats);
+          compare_with(*whole.previous, job, all.plan, expected, output, stage.leeway, options.repeats);
     }
     ladder.push_back(std::move(facts));
   }
@@ -260,14 +285,13 @@ int stage_main(int argc,
                const std::vector<Stage>& steps,
                const std::optional<Stage>& previous) try {
   const Options options = parse_options(argc, argv, steps);
-  const std::size_t at = options.step;
   ExitCode code = kRight;
   if (!options.answer.empty())
     fmt::print("{}", options.answer);
   else if (options.ladder)
-    code = run_ladder(options, steps, previous);
+    code = run_ladder(options, {steps, previous});
   else
-    code = run_and_report(options, steps[at], at > 0 ? steps[at - 1] : previous);
+    code = run_and_report(options, {steps, previous});
   if (std::fflush(stdout) != 0) return refuse(steps.back(), "standard output can't be written");
   return code;
 } catch (const Refused& refused) {

@@ -236,9 +236,9 @@ class Parser {
 
   bool has_steps() const { return !stage_.step.empty(); }
 
-  /// The place of the step that was asked for, else of the last one.
-  std::size_t step() const {
-    if (!has_steps() || !given("--step")) return steps_.size() - 1;
+  /// The place of the step that was asked for.
+  std::optional<std::size_t> step() const {
+    if (!has_steps() || !given("--step")) return std::nullopt;
     std::vector<std::string> labels;
     for (const Stage& step : steps_) labels.push_back(step.step);
     const auto found = std::find(labels.begin(), labels.end(), text("--step"));

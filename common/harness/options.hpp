@@ -43,7 +43,7 @@ struct Options {
   int threads = 0;  // 0: all cores
   int repeats = 0;  // 0: as many as fit in two seconds
   Device device = Device::automatic;
-  std::size_t step = 0;  // its place among the steps; 0 in a stage without
+  std::optional<std::size_t> step;  // the place of the one that was asked for
   bool ladder = false;   // all steps, one after the other
   std::string output;
   bool json = false;
@@ -55,7 +55,7 @@ struct Options {
 };
 
 /// Parses and checks everything that needs no file. Throws Refused with one line: the flag, its
-/// value, what is allowed. `steps`: the stage's, of which the last is the default; or the stage alone.
+/// value, what is allowed. `steps`: the stage's, or the stage alone.
 Options parse_options(int argc, const char* const* argv, const std::vector<Stage>& steps);
 
 }  // namespace fa

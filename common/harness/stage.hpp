@@ -68,6 +68,11 @@ struct Stage {
   bool on_device = false;  // takes --device: a CUDA stage
   Leeway leeway;
 
+  /// Which head dimensions it takes (others it refuses by name), and on which devices it runs (on
+  /// others it throws CannotRun): what chooses among steps. Empty: all.
+  std::function<bool(Index)> takes_d;
+  std::function<bool(Device)> runs_on;
+
   /// The tile that a job gets: what it asks for, else the stage's default. {0, 0} if not tiled.
   std::function<Tile(const Problem&, Tile)> tile_for;
 
@@ -77,6 +82,10 @@ struct Stage {
   /// The prediction for a whole job: extra memory with all threads at work, bytes asked for.
   std::function<Cost(const Job&)> cost;
 };
+
+inline bool suits(const Stage& stage, Index d, Device device) {
+  return (!stage.takes_d || stage.takes_d(d)) && (!stage.runs_on || stage.runs_on(device));
+}
 
 /// What reports call it: "stage 4", "step 5a".
 inline std::string label_of(const Stage& stage) {

@@ -308,7 +308,7 @@ class Worker {
   MbarrierState* made_mbarrier(std::uint32_t at, SiteId site);
   bool knows_of_init(const MbarrierState& m, int thread, SiteId site);
   void check_bytes(MbarrierState& m, SiteId site);
-  void check_phase(const MbarrierState& m, const Event& event, Fault fault);
+  void check_phase(MbarrierState& m, const Event& event, Fault fault);
   bool is_phase_over(const Operation& wait);
   void begin_phase(MbarrierState& m);
   void end_phase(MbarrierState& m);

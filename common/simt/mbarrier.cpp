@@ -41,6 +41,12 @@ void MbarrierState::next_phase() {
   copies.clear();
 }
 
+MbarrierState::Arrivals& MbarrierState::arrivals_in(std::uint32_t of_phase) {
+  Arrivals& its = arrivals_of[of_phase % 2];
+  if (its.phase != of_phase) its = {of_phase, false, {}};
+  return its;
+}
+
 Order::Row& MbarrierState::table(std::uint32_t of_phase) {
   Order::Row& row = known[of_phase % 2];
   if (known_phase[of_phase % 2] != of_phase) row.clear();
@@ -303,11 +309,18 @@ bool Worker::knows_of_init(const MbarrierState& m, int thread, SiteId site) {
 }
 
 /// An arrival or a copy is one of the present phase for sure only if its thread knows that the phase
-/// before is over: on hardware it may count for that one.
-void Worker::check_phase(const MbarrierState& m, const Event& event, Fault fault) {
-  if (event.phase == 0 || race_.order().knows_phase(event.thread, m.number, m.ended) ||
-      !is_new_violation(fault, event.site))
+/// before is over: on hardware it may count for that one. It knows by a wait, its own or another's that
+/// it has learnt of; or, where no copy took part, if it has learnt of all arrivals.
+void Worker::check_phase(MbarrierState& m, const Event& event, Fault fault) {
+  const Order& order = race_.order();
+  if (event.phase == 0 || order.knows_phase(event.thread, m.number, m.ended)) return;
+  const MbarrierState::Arrivals& before = m.arrivals_in(event.phase - 1);
+  if (!before.copies && before.came.size() == static_cast<std::size_t>(m.arrivals) &&
+      std::all_of(before.came.begin(), before.came.end(), [&](const auto& arrival) {
+        return order.known(event.thread, arrival.first, arrival.second);
+      }))
     return;
+  if (!is_new_violation(fault, event.site)) return;
   Violation v;
   v.fault = fault;
   v.thread = event.thread;
@@ -332,6 +345,7 @@ void Worker::apply(const Event& event) {
         check_phase(*m, event, Fault::mbarrier_arrivals);
       Order::Row& table = m->table(event.phase);
       order.release(event.thread, table);
+      m->arrivals_in(event.phase).came.emplace_back(event.thread, order.now() - 1);
       if (event.ends) m->ended = order.end_phase(m->number, table);
       if (event.ends && m->arrivals == 1) order.acquire(event.thread, table);  // no one else's
       break;
@@ -352,6 +366,7 @@ void Worker::apply(const Event& event) {
     case Event::copy:
       if (knows_of_init(*m, event.thread, event.site))
         check_phase(*m, event, Fault::mbarrier_bytes);
+      m->arrivals_in(event.phase).copies = true;
       result = race_.tile_begins(event.thread, event.to, event.bytes, event.site);
   }
   if (result.fault != RaceDetector::Fault::none)

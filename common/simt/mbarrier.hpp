@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "common/attention/view.hpp"
@@ -50,6 +51,13 @@ struct MbarrierState {
   Order::Time ended = 0;            // the phase before this one
   std::array<Order::Row, 2> known;  // what the arrivals of a phase made known, by its parity
   std::array<std::uint32_t, 2> known_phase{};
+  struct Arrivals {
+    std::uint32_t phase = 0;
+    bool copies = false;  // some of its bytes come by copies
+    std::vector<std::pair<int, Order::Time>> came;  // threads, and when
+  };
+  std::array<Arrivals, 2> arrivals_of;  // a phase, by its parity
+  Arrivals& arrivals_in(std::uint32_t of_phase);
 
   /// Nothing is missing but the landing of copies.
   bool is_full() const { return missing == 0 && under_way == expected; }
