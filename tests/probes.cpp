@@ -1,6 +1,7 @@
 #include "tests/probes.hpp"
 
 #include <map>
+#include <tuple>
 
 namespace fa {
 
@@ -27,18 +28,18 @@ Size size_for(const Variant& variant) {
 
 /// Two query heads a KV head, more keys than queries, sizes that no tile divides. Two batch items and
 /// columns that are missing show what only a kernel can get wrong.
-Problem ragged(DType dtype, Size size) {
+Problem ragged(DType dtype, Size size, bool any_d) {
   const bool in_emulator = size != Size::cpu;
-  Problem p = in_emulator ? one_head(70, 133, size == Size::steps ? 56 : 63, dtype)
-                          : one_head(70, 601, 40, dtype);
+  const Index d = !any_d ? 64 : size == Size::cpu ? 40 : size == Size::steps ? 56 : 63;
+  Problem p = one_head(70, in_emulator ? 133 : 601, d, dtype);
   p.B = in_emulator ? 2 : 1;
   p.Hq = 4;
   p.Hkv = 2;
   return p;
 }
 
-std::vector<Probe> probes(DType dtype, Size size) {
-  const Problem p = ragged(dtype, size);
+std::vector<Probe> probes(DType dtype, Size size, bool any_d) {
+  const Problem p = ragged(dtype, size, any_d);
   Problem more_queries = p;
   more_queries.Nq = size == Size::steps ? 240 : 150;  // a block of 128 queries that see no key
   more_queries.Nkv = 101;
@@ -81,11 +82,11 @@ struct Prepared {
 };
 
 /// Inputs and right answers, made once a type: mutants by the dozen run on them.
-const std::vector<Prepared>& prepared(DType dtype, Size size) {
-  static std::map<std::pair<DType, Size>, std::vector<Prepared>> all;
-  std::vector<Prepared>& mine = all[{dtype, size}];
+const std::vector<Prepared>& prepared(DType dtype, Size size, bool any_d) {
+  static std::map<std::tuple<DType, Size, bool>, std::vector<Prepared>> all;
+  std::vector<Prepared>& mine = all[{dtype, size, any_d}];
   if (mine.empty())
-    for (const Probe& probe : probes(dtype, size)) {
+    for (const Probe& probe : probes(dtype, size, any_d)) {
       Inputs inputs = make_inputs(probe.problem, probe.pattern, 2026);
       if (probe.all != 0)
         for (const AnyTensor& X : {inputs.Q.view(), inputs.K.view(), inputs.V.view()})
@@ -102,7 +103,7 @@ const std::vector<Prepared>& prepared(DType dtype, Size size) {
 const std::vector<std::string>& probe_names() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> result;
-    for (const Probe& probe : probes(DType::float16, Size::steps))
+    for (const Probe& probe : probes(DType::float16, Size::steps, true))
       if (result.empty() || result.back() != probe.name) result.push_back(probe.name);
     return result;
   }();
@@ -111,8 +112,9 @@ const std::vector<std::string>& probe_names() {
 
 std::vector<Failure> run_probes(const Variant& variant, DType dtype) {
   std::vector<Failure> failures;
-  for (const Prepared& each : prepared(dtype, size_for(variant))) {
+  for (const Prepared& each : prepared(dtype, size_for(variant), takes_d(variant, 40))) {
     const Problem& p = each.probe.problem;
+    if (!takes_d(variant, p.d)) continue;
     std::string failure = check(variant, p, each.inputs.view(), each.expected);
     if (failure.empty() && each.probe.all != 0)
       failure = other_than(each.probe.all, run(variant, p, each.inputs.view()));
