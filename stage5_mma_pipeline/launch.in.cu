@@ -112,7 +112,13 @@ void attention(Tensor<const T> Q,
     if (Q.N > kMostRows || K.N > kMostRows)
       throw Refused("Nq = " + std::to_string(Q.N) + ", Nkv = " + std::to_string(K.N) +
                     ": stage 5 takes at most 2^28 queries and keys a head");
-    if (!takes(Q, K, V, O)) return step2::attention<T>(Q, K, V, O, LSE, scale, mask);
+    if (!takes(Q, K, V, O)) {
+      if (Q.d > 128)
+        throw Refused("d = " + std::to_string(Q.d) +
+                      ", and rows that don't begin at multiples of 16 bytes: step @FA_STEP@ of stage 5"
+                      " takes such rows up to d = 128");
+      return step2::attention<T>(Q, K, V, O, LSE, scale, mask);
+    }
     @FA_LAUNCH_BY_D@
   }
 }

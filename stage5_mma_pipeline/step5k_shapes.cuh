@@ -14,6 +14,8 @@ using namespace fa;
 
 /// Beyond 2^20 the rounding of c·m would no longer be small beside 1.
 constexpr float kHuge = 1 << 20;
+/// Where l is more, scores may have passed m by more than P has room for: 2^16 in float16.
+constexpr float kMostL = 1 << 24;
 constexpr int kWarps = 4, kThreads = 32 * kWarps;
 template <int D>
 struct Shape {
@@ -114,7 +116,7 @@ __global__ void __launch_bounds__(kThreads)
   //# endregion
   float mc_rows[R] = {}, l_tile[W][4] = {}, o_tile[W][D / 8][4] = {};
   for (int r = 0; r < R; ++r) sM[r] = -INFINITY;
-  unsigned finished = 0;  // rows whose l and O are numbers: bit r for row g + 8r
+  unsigned finished = 0;  // rows that are done: bit r for row g + 8r
   for (bool exact = false;; exact = true) {
     Global<const T> k_next = gK[first_key] + (copy_row * k_stride + copy_column);
     Global<const T> v_next = gV[first_key] + (copy_row * v_stride + copy_column);
@@ -229,14 +231,11 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int r = 0; r < R; ++r) {
       float(&o_i)[D / 8][4] = o_tile[r / 2];
-      float& l = l_tile[r / 2][r % 2 * 2];
       const int e = r % 2 * 2;
-      float sum = l;
-      for (int n = 0; n < D / 8; ++n) sum += fabsf(o_i[n][e]) + fabsf(o_i[n][e + 1]);
-      if (sum < INFINITY) {
+      if (l_tile[r / 2][e] < kMostL) {
         finished |= 1u << r;
       } else if (!exact) {
-        sM[r] = -INFINITY, l = 0;
+        sM[r] = -INFINITY, l_tile[r / 2][e] = 0;
         for (int n = 0; n < D / 8; ++n) o_i[n][e] = o_i[n][e + 1] = 0;
       }
     }

@@ -96,6 +96,9 @@ inline bool takes_d(const Variant& variant, Index d) {
   return d <= variant.most_d && (!variant.stage.takes_d || variant.stage.takes_d(d));
 }
 
+/// The head dimension for a test that any would do for: d, or 64 where the variant refuses it.
+inline Index d_for(const Variant& variant, Index d) { return takes_d(variant, d) ? d : 64; }
+
 /// Of these, the variants that take the problem: its type, and its d.
 inline std::vector<Variant> that_take(const Problem& p, const std::vector<Variant>& variants) {
   std::vector<Variant> some;

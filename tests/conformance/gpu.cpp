@@ -18,8 +18,8 @@ TEST_CASE("A refused run leaves the GPU as it was") {
 
 TEST_CASE("Grids beyond 65,535 tiles of queries are right in every part") {
   for (const Variant& variant : all_variants()) {
-    const Index Br = variant.stage.tile_for(one_head(1, 1, 8), {}).Br;
-    const Index d = variant.stage.step.empty() ? 1 : 8;  // 8: what a step's own kernel takes
+    const Index d = d_for(variant, variant.stage.step.empty() ? 1 : 8);  // 8: a step's own kernel
+    const Index Br = variant.stage.tile_for(one_head(1, 1, d), {}).Br;
     const Problem p = with_mask(one_head(65537 * Br - 3, 50, d, type_of(variant)), true, 20, -1);
     const Inputs inputs = make_inputs(p, "normal", 31);
     const Output output = run(variant, p, inputs.view());

@@ -37,7 +37,7 @@ TEST_CASE("One thread takes exactly the extra memory that the stage's formula sa
       for (const bool causal : {false, true})
         for (const auto& [Nq, Nkv] :
              std::vector<std::pair<Index, Index>>{{1, 1}, {70, 133}, {150, 600}, {5, 0}}) {
-          Problem p = with_mask(one_head(Nq, Nkv, 24, dtype), causal);
+          Problem p = with_mask(one_head(Nq, Nkv, d_for(variant, 24), dtype), causal);
           p.Hq = p.Hkv = 3;
           INFO(variant.name << ", " << describe(p));
           const Memory memory = memory_of(variant, p);
@@ -50,7 +50,7 @@ TEST_CASE("One thread takes exactly the extra memory that the stage's formula sa
 TEST_CASE("Several threads take no more than the formula says") {
   for (const Variant& variant : all_variants())
     for (const int threads : {2, 3, 8}) {
-      Problem p = one_head(200, 300, 24, type_of(variant));
+      Problem p = one_head(200, 300, d_for(variant, 24), type_of(variant));
       p.Hq = p.Hkv = 4;
       INFO(variant.name << ", " << threads << " threads");
       const Memory memory = memory_of(variant, p, threads);
@@ -64,8 +64,10 @@ TEST_CASE(
   for (const Variant& variant : all_variants()) {
     if (variant.tile.Br == 1) continue;                           // slow, and no other arrays
     const Index N = variant.device == Device::simt ? 256 : 1024;  // the emulator is slow
-    const double small = memory_of(variant, one_head(N, N, 8, type_of(variant))).measured;
-    const double large = memory_of(variant, one_head(2 * N, 2 * N, 8, type_of(variant))).measured;
+    const auto measured = [&](Index length) {
+      return memory_of(variant, one_head(length, length, d_for(variant, 8), type_of(variant))).measured;
+    };
+    const double small = measured(N), large = measured(2 * N);
     INFO(variant.name << ": " << small << " bytes at " << N << ", " << large << " at " << 2 * N);
     if (variant.stage.number == 1)
       CHECK(std::abs(large / small - 4) < 0.01);
@@ -80,7 +82,7 @@ TEST_CASE("65,536 tokens run in the stages after the first without a large alloc
   for (const Variant& variant : all_variants()) {
     if (variant.stage.number == 1 || variant.tile.Br == 1) continue;
     INFO(variant.name);
-    CHECK(memory_of(variant, one_head(4, 65536, 16, type_of(variant))).measured < 4e6);
+    CHECK(memory_of(variant, one_head(4, 65536, d_for(variant, 16), type_of(variant))).measured < 4e6);
     if (!variant.stage.tiled) continue;
 
     const Problem p = with_mask(one_head(65536, 65536, 4), true, 40, -1);
