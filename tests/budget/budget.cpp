@@ -42,7 +42,7 @@ const std::vector<StageFile> kAll = [] {
 
 /// Steps that are over their budget now. To be shortened, not to be added to: one that fits must leave
 /// this list.
-const std::vector<std::string> kTooMuchNew = {"5.2", "5.5a", "5.5d", "5.5g"};
+const std::vector<std::string> kTooMuchNew = {};
 
 bool known_to_be_too_much(const StageFile& stage) {
   return std::count(kTooMuchNew.begin(), kTooMuchNew.end(), stage.course.label()) > 0;
