@@ -35,7 +35,7 @@ __device__ void load_tile(SharedTile<T, D> tile,
 #pragma unroll 4  // so that several loads are under way at a time
   for (int e = threadIdx.x; e < rows * D; e += kThreads) {
     const int i = e / D, x = e % D;
-    *at(tile, i, x) = first + i < last && x < M.cols ? M[first + i][x] : T(0.0f);
+    at(tile, i, x)[0] = first + i < last && x < M.cols ? M[first + i][x] : T(0.0f);
   }
 }
 

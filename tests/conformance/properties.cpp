@@ -147,6 +147,28 @@ TEST_CASE("Future keys change nothing, bit for bit") {
   });
 }
 
+TEST_CASE("A row's bits don't depend on the queries beside it") {
+  for_all([](const Variant& variant, const Problem& given) {
+    Problem p = given;
+    p.scale = 30;
+    const Inputs inputs = make_inputs(p, "normal", 19), changed = make_inputs(p, "normal", 19);
+    const auto changes = [](Index i) { return i % 8 == 3; };
+    for (Index b = 0; b < p.B; ++b)
+      for (Index h = 0; h < p.Hq; ++h)
+        for (Index i = 0; i < p.Nq; ++i)  // scores of millions, where others' are hundreds
+          for (Index x = 0; x < p.d && changes(i); ++x)
+            set(changed.Q.view(), b, h, i, x, 4000 * inputs.Q.view().at(b, h, i, x));
+    const Output before = run(variant, p, inputs.view()), after = run(variant, p, changed.view());
+    Index different = 0, beside = 0;
+    for (Index b = 0; b < p.B; ++b)
+      for (Index h = 0; h < p.Hq; ++h)
+        for (Index i = 0; i < p.Nq; ++i)
+          (changes(i) ? different : beside) += !same_row(before, b, i, after, b, i, h);
+    CHECK(beside == 0);
+    CHECK(different > 0);
+  });
+}
+
 TEST_CASE("A batch item alone gives the same bits as within its batch") {
   for_all([](const Variant& variant, const Problem& p) {
     const Inputs inputs = make_inputs(p, "normal", 15);

@@ -59,7 +59,7 @@ fa_step_mutant(same_half STEPS 5h 5i FAULT "${both} and ${unwritten}"
 
 # --- who has which element ---
 fa_step_mutant(swizzle_not_stored STEPS 2 CAUSE "tiles are stored plainly and read swizzled"
-  FIND "*at(tile, i, x) = " REPLACE "tile[i][x] = ")
+  FIND "at(tile, i, x)[0] = " REPLACE "tile[i][x] = ")
 fa_step_mutant(swizzle_not_stored STEPS 3 5d CAUSE "tiles are copied plainly and read swizzled"
   FIND "at(tile + i, row, column) + x" REPLACE "tile[row + i] + column + x")
 fa_step_mutant(swizzle_of_other_row STEPS 5i CAUSE "tiles are copied with the swizzle of another row"
