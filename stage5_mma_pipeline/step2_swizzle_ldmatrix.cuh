@@ -1,5 +1,5 @@
-// Step 2: tiles without bank conflicts. ldmatrix fetches four 8 × 8 matrices at once, of V transposed;
-// rows' 16-byte pieces are swizzled: those of 8 neighbouring rows lie in 32 different banks.
+// Step 2: tiles without bank conflicts. ldmatrix fetches four 8 × 8 matrices at once, those of V
+// transposed; rows are swizzled, so that 16-byte pieces of 8 rows lie in 32 different banks.
 //
 // Costs: as step 1, with fewer loads from shared memory and no bank conflicts.
 // Look first at the function at(), then at which lane names which row for ldmatrix.
@@ -18,8 +18,8 @@ constexpr int Br = kRows * kWarps, Bc = 64;
 template <int D>
 constexpr std::size_t kSharedBytes = 2 * D*(Br + 2 * Bc);
 
-/// Where column x of row i lies: a row's pieces of 8 columns change places, in another way in each of
-/// 8 neighbouring rows.
+/// Where column x of row i lies: pieces of 8 columns change places within their row, in another way
+/// in each of 8 neighbouring rows.
 template <int D, class T>
 __device__ Shared<T> at(SharedTile<T, D> tile, int i, int x) {
   return tile[i] + (x ^ (i & 7) * 8);

@@ -20,8 +20,8 @@ constexpr int Br = kRows * kWarps, Bc = 64;
 template <int D>
 constexpr std::size_t kSharedBytes = 2 * D*(Br + 4 * Bc);
 
-/// Where column x of row i lies: a row's pieces of 8 columns change places, in another way in each of
-/// 8 neighbouring rows.
+/// Where column x of row i lies: pieces of 8 columns change places within their row, in another way
+/// in each of 8 neighbouring rows.
 template <int D, class T>
 __device__ Shared<T> at(SharedTile<T, D> tile, int i, int x) {
   return tile[i] + (x ^ (i & 7) * 8);

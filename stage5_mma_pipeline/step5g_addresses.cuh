@@ -1,8 +1,8 @@
-// Step 5g: addresses that the compiler knows. Each thread keeps a pointer to what it copies next; where
-// rows follow each other without gaps, all else lies at constant distances from there.
+// Step 5g: addresses that the compiler knows. Each thread keeps a pointer to what it copies next;
+// where rows follow each other without gaps, all it copies lies at constant distances from there.
 //
 // Costs: as step 5f, with fewer integer instructions.
-// Look first at what the compiler can't know in the other kernel.
+// Look first at what the compiler can't know where rows have gaps between them.
 #pragma once
 
 #include "common/cuda/device.cuh"
@@ -21,8 +21,8 @@ constexpr int Br = kRows * kWarps, Bc = 64;
 template <int D>
 constexpr std::size_t kSharedBytes = 2 * D*(Br + 4 * Bc);
 
-/// Where column x of row i lies: a row's pieces of 8 columns change places, in another way in each of
-/// 8 neighbouring rows.
+/// Where column x of row i lies: pieces of 8 columns change places within their row, in another way
+/// in each of 8 neighbouring rows.
 template <int D, class T>
 __device__ Shared<T> at(SharedTile<T, D> tile, int i, int x) {
   return tile[i] + (x ^ (i & 7) * 8);

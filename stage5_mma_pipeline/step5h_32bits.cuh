@@ -1,7 +1,7 @@
-// Step 5h: counting in 32 bits. A block finds its place without divisions of 64 bits, each of which is
-// a hundred instructions, and the buffers take turns by the count of keys.
+// Step 5h: counting in 32 bits. A block finds its place without divisions of 64 bits, for which the
+// GPU has no instruction, and the count of keys says which buffer is in use.
 //
-// Costs: as step 5g; what a block does once weighs most where it has few tiles.
+// Costs: as step 5g, less some 200 instructions that a block executes once.
 // Look first at which numbers were 64 bits wide and needn't be.
 #pragma once
 
@@ -21,8 +21,8 @@ constexpr int Br = kRows * kWarps, Bc = 64;
 template <int D>
 constexpr std::size_t kSharedBytes = 2 * D*(Br + 4 * Bc);
 
-/// Where column x of row i lies: a row's pieces of 8 columns change places, in another way in each of
-/// 8 neighbouring rows.
+/// Where column x of row i lies: pieces of 8 columns change places within their row, in another way
+/// in each of 8 neighbouring rows.
 template <int D, class T>
 __device__ Shared<T> at(SharedTile<T, D> tile, int i, int x) {
   return tile[i] + (x ^ (i & 7) * 8);

@@ -16,7 +16,11 @@ fa_step_mutant(no_barrier_before STEPS 3 FAULT "${both}"
 fa_step_mutant(no_barrier_after STEPS 1 FAULT "${race}"
   CAUSE "no barrier after the tiles of K and V are loaded"
   FIND "__syncthreads();  // everybody's part is there" REPLACE "")
-fa_step_mutant(no_barrier STEPS 4 5i FAULT "${race}"
+fa_step_mutant(no_barrier STEPS 4 FAULT "${race}"
+  CAUSE "no barrier between the copy of a tile and its use"
+  FIND "__syncthreads();  // everybody's part is there, and nobody needs the tile before any more" REPLACE "")
+# A warp is done with Q before others have begun to copy theirs, and writes O over what it read.
+fa_step_mutant(no_barrier STEPS 5i FAULT "${race} and ${unwritten}"
   CAUSE "no barrier between the copy of a tile and its use"
   FIND "__syncthreads();  // everybody's part is there, and nobody needs the tile before any more" REPLACE "")
 fa_step_mutant(no_wait_for_k STEPS 3 FAULT "${both}" CAUSE "no wait for the copies of Q and K"
@@ -31,7 +35,8 @@ fa_step_mutant(wait_too_short STEPS 4 5i FAULT "${both}"
   FIND "cp_async_wait<0>();
     __syncthreads();  // everybody's part" REPLACE "cp_async_wait<1>();
     __syncthreads();  // everybody's part")
-fa_step_mutant(no_wait_for_sign STEPS 5b 5i FAULT "${both}"
+# A warp turns round what others have not begun to copy, and writes it.
+fa_step_mutant(no_wait_for_sign STEPS 5b 5i FAULT "${both} and ${unwritten}"
   CAUSE "Q's sign is turned round while Q is still under way"
   FIND "cp_async_wait<0>();
     __syncthreads();
