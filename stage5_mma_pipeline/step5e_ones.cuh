@@ -36,7 +36,7 @@ __device__ void load_tile(SharedTile<T, D> tile,
                           Index first,
                           Index last) {
   const int row = threadIdx.x / 8, column = threadIdx.x % 8 * 8;  // this thread's first 8 columns
-#pragma unroll
+#pragma unroll 2  // the addresses of more would take registers that are needed elsewhere
   for (int i = 0; i < rows; i += kThreads / 8)
 #pragma unroll
     for (int x = 0; x < D; x += 64) {
