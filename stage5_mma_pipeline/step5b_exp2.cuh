@@ -20,13 +20,11 @@ constexpr int Br = kRows * kWarps, Bc = 64;
 template <int D>
 constexpr std::size_t kSharedBytes = 2 * D*(Br + 4 * Bc);
 
-/// Where column x of row i lies in its row: pieces of 8 columns change places, in another way in
-/// each of 8 neighbouring rows.
-__device__ inline int swizzled(int i, int x) { return x ^ (i & 7) * 8; }
-
+/// Where column x of row i lies: pieces of 8 columns change places within their row, in another way
+/// in each of 8 neighbouring rows.
 template <int D, class T>
 __device__ Shared<T> at(SharedTile<T, D> tile, int i, int x) {
-  return tile[i] + swizzled(i, x);
+  return tile[i] + (x ^ (i & 7) * 8);
 }
 
 /// Starts copying rows [first, last) of M, 8 columns at a time, as one group of copies. Rows and
@@ -36,12 +34,14 @@ __device__ void load_tile(SharedTile<T, D> tile,
                           const GlobalMatrix<const T>& M,
                           Index first,
                           Index last) {
+  const int row = threadIdx.x / 8, column = threadIdx.x % 8 * 8;  // this thread's first 8 columns
+#pragma unroll 2  // the addresses of more would take registers that are needed elsewhere
+  for (int i = 0; i < rows; i += kThreads / 8)
 #pragma unroll
-  for (int e = 8 * threadIdx.x; e < rows * D; e += 8 * kThreads) {
-    const int i = e / D, x = e % D;
-    const Index columns = first + i < last ? min(max(M.cols - x, Index{0}), Index{8}) : 0;
-    cp_async_16(at(tile, i, x), M[first + i] + x, 2 * static_cast<int>(columns));
-  }
+    for (int x = 0; x < D; x += 64) {
+      const int bytes = first + row + i < last && column + x < M.cols ? 16 : 0;
+      cp_async_16(at(tile + i, row, column) + x, M[first + row + i] + column + x, bytes);
+    }
   cp_async_commit();
 }
 
@@ -67,7 +67,8 @@ __global__ void __launch_bounds__(kThreads)
   const Index i0 = (tiles - 1 - blockIdx.x % tiles) * Br, i1 = min(i0 + Br, Q.N);
   const GlobalMatrix<const T> gK = K.head(b, h / (Q.H / K.H)), gV = V.head(b, h / (Q.H / K.H));
   // The thread's, in each piece of 16 queries by 8 keys (or columns) that an mma gives its warp:
-  // rows g and g + 8, keys 2t and 2t + 1 of both. Two such pieces lie below each other.
+  // rows g and g + 8, keys 2t and 2t + 1 of both. w counts pieces below each other, of which the
+  // warp's rows are kRows / 16, n those beside each other.
   const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
   const int row = warp * kRows + g;
   // For ldmatrix a lane names a row: lane 8m + i row i of matrix m. Two matrices below each other,
@@ -87,7 +88,7 @@ __global__ void __launch_bounds__(kThreads)
       store_vector(sQ[e / D] + e % D, load_vector<std::uint32_t>(sQ[e / D] + e % D) ^ 0x80008000);
   }
   //# endregion
-  float m_rows[4], l_rows[4] = {}, o_tile[2][D / 8][4] = {};
+  float m_rows[kRows / 8], l_rows[kRows / 8] = {}, o_tile[kRows / 16][D / 8][4] = {};
   for (float& m : m_rows) m = -INFINITY;
   const KeyRange keys = mask.keys(i0, i1), keys_of_all = mask.keys_of_all(i0, i1);
   if (!keys.empty()) {
@@ -106,16 +107,16 @@ __global__ void __launch_bounds__(kThreads)
     }
     //# endregion
     //# region scores  S = Q Kᵀ
-    float s_tile[2][Bc / 8][4] = {};
+    float s_tile[kRows / 16][Bc / 8][4] = {};
 #pragma unroll
     for (int x = 0; x < D; x += 16) {
-      std::uint32_t q[2][4], k[2][2];
-      ldmatrix_x4(q[0], at(sQ, warp * kRows + below, x + beside));
-      ldmatrix_x4(q[1], at(sQ, warp * kRows + 16 + below, x + beside));
+      std::uint32_t q[kRows / 16][4], k[2][2];
+      for (int w = 0; w < kRows / 16; ++w)
+        ldmatrix_x4(q[w], at(sQ, warp * kRows + 16 * w + below, x + beside));
 #pragma unroll
       for (int n = 0; n < Bc / 8; n += 2) {
         ldmatrix_x4(k[0], k[1], at(sK, 8 * n + k_below, x + k_beside));
-        for (int w = 0; w < 2; ++w) {
+        for (int w = 0; w < kRows / 16; ++w) {
           mma_m16n8k16<T>(s_tile[w][n], q[w], k[0], s_tile[w][n]);
           mma_m16n8k16<T>(s_tile[w][n + 1], q[w], k[1], s_tile[w][n + 1]);
         }
@@ -124,7 +125,7 @@ __global__ void __launch_bounds__(kThreads)
     //# endregion
     const bool all_visible = keys_of_all.first <= j0 && j0 + Bc <= keys_of_all.last;
 #pragma unroll
-    for (int r = 0; r < 4; ++r) {  // rows g, g + 8, g + 16, g + 24
+    for (int r = 0; r < kRows / 8; ++r) {  // rows g, g + 8, …
       float(&s_i)[Bc / 8][4] = s_tile[r / 2];
       float(&o_i)[D / 8][4] = o_tile[r / 2];
       float& m = m_rows[r];
@@ -161,20 +162,19 @@ __global__ void __launch_bounds__(kThreads)
     //# region pv  O = O + P V
 #pragma unroll
     for (int j = 0; j < Bc; j += 16) {
-      std::uint32_t p[2][4];
-      for (int w = 0; w < 2; ++w) {
-        // What the scores' product left in this thread is what this product takes from it.
-        float(*p_j)[4] = &s_tile[w][j / 8];
-        p[w][0] = round_pair<T>(p_j[0][0], p_j[0][1]);
-        p[w][1] = round_pair<T>(p_j[0][2], p_j[0][3]);
-        p[w][2] = round_pair<T>(p_j[1][0], p_j[1][1]);
-        p[w][3] = round_pair<T>(p_j[1][2], p_j[1][3]);
+      std::uint32_t p[kRows / 16][4];
+      for (int w = 0; w < kRows / 16; ++w) {
+        for (int a = 0; a < 4; ++a) {
+          // What the scores' product left in this thread is what this product takes from it.
+          const float* s = &s_tile[w][j / 8 + a / 2][a % 2 * 2];
+          p[w][a] = round_pair<T>(s[0], s[1]);
+        }
       }
 #pragma unroll
       for (int n = 0; n < D / 8; n += 2) {
         std::uint32_t v[2][2];
         ldmatrix_x4_trans(v[0], v[1], at(sV, j + below, 8 * n + beside));
-        for (int w = 0; w < 2; ++w) {
+        for (int w = 0; w < kRows / 16; ++w) {
           mma_m16n8k16<T>(o_tile[w][n], p[w], v[0], o_tile[w][n]);
           mma_m16n8k16<T>(o_tile[w][n + 1], p[w], v[1], o_tile[w][n + 1]);
         }
@@ -183,7 +183,7 @@ __global__ void __launch_bounds__(kThreads)
     //# endregion
   }
 #pragma unroll
-  for (int r = 0; r < 4; ++r) {
+  for (int r = 0; r < kRows / 8; ++r) {
     const Index i = i0 + row + 8 * r;
     const int e = r % 2 * 2;
     float(&o_i)[D / 8][4] = o_tile[r / 2];

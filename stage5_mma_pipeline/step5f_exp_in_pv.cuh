@@ -14,21 +14,18 @@ using namespace fa;
 
 /// Beyond 2^20 the rounding of c·m would no longer be small beside 1.
 constexpr float kHuge = 1 << 20;
-/// How far a score may pass m before m moves, in powers of 2.
-constexpr float kSlack = 8;
+constexpr float kSlack = 8;  // how far a score may pass m before m moves, in powers of 2
 constexpr int kRows = 32, kWarps = 4, kThreads = 32 * kWarps;
 constexpr int Br = kRows * kWarps, Bc = 64;
 
 template <int D>
 constexpr std::size_t kSharedBytes = 2 * D*(Br + 4 * Bc);
 
-/// Where column x of row i lies in its row: pieces of 8 columns change places, in another way in
-/// each of 8 neighbouring rows.
-__device__ inline int swizzled(int i, int x) { return x ^ (i & 7) * 8; }
-
+/// Where column x of row i lies: pieces of 8 columns change places within their row, in another way
+/// in each of 8 neighbouring rows.
 template <int D, class T>
 __device__ Shared<T> at(SharedTile<T, D> tile, int i, int x) {
-  return tile[i] + swizzled(i, x);
+  return tile[i] + (x ^ (i & 7) * 8);
 }
 
 /// Starts copying rows [first, last) of M, 8 columns at a time, as one group of copies. Rows and
@@ -38,12 +35,14 @@ __device__ void load_tile(SharedTile<T, D> tile,
                           const GlobalMatrix<const T>& M,
                           Index first,
                           Index last) {
+  const int row = threadIdx.x / 8, column = threadIdx.x % 8 * 8;  // this thread's first 8 columns
+#pragma unroll 2  // the addresses of more would take registers that are needed elsewhere
+  for (int i = 0; i < rows; i += kThreads / 8)
 #pragma unroll
-  for (int e = 8 * threadIdx.x; e < rows * D; e += 8 * kThreads) {
-    const int i = e / D, x = e % D;
-    const Index columns = first + i < last ? min(max(M.cols - x, Index{0}), Index{8}) : 0;
-    cp_async_16(at(tile, i, x), M[first + i] + x, 2 * static_cast<int>(columns));
-  }
+    for (int x = 0; x < D; x += 64) {
+      const int bytes = first + row + i < last && column + x < M.cols ? 16 : 0;
+      cp_async_16(at(tile + i, row, column) + x, M[first + row + i] + column + x, bytes);
+    }
   cp_async_commit();
 }
 
@@ -69,7 +68,8 @@ __global__ void __launch_bounds__(kThreads)
   const Index i0 = (tiles - 1 - blockIdx.x % tiles) * Br, i1 = min(i0 + Br, Q.N);
   const GlobalMatrix<const T> gK = K.head(b, h / (Q.H / K.H)), gV = V.head(b, h / (Q.H / K.H));
   // The thread's, in each piece of 16 queries by 8 keys (or columns) that an mma gives its warp:
-  // rows g and g + 8, keys 2t and 2t + 1 of both. Two such pieces lie below each other.
+  // rows g and g + 8, keys 2t and 2t + 1 of both. w counts pieces below each other, of which the
+  // warp's rows are kRows / 16, n those beside each other.
   const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
   const int row = warp * kRows + g;
   // For ldmatrix a lane names a row: lane 8m + i row i of matrix m. Two matrices below each other,
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kThreads)
       store_vector(sQ[e / D] + e % D, load_vector<std::uint32_t>(sQ[e / D] + e % D) ^ 0x80008000);
   }
   //# endregion
-  float m_rows[4], l_tile[2][4] = {}, o_tile[2][D / 8][4] = {};
+  float m_rows[kRows / 8], l_tile[kRows / 16][4] = {}, o_tile[kRows / 16][D / 8][4] = {};
   for (float& m : m_rows) m = -INFINITY;
   const KeyRange keys = mask.keys(i0, i1);
   const BlockMask seen = mask.block(i0, i1);
@@ -111,28 +111,29 @@ __global__ void __launch_bounds__(kThreads)
     const BlockMask tile = seen.from_key(j0);
     if (tile.last(warp * kRows + kRows - 1) <= 0 || tile.first(warp * kRows) >= Bc) continue;
     //# region scores  S = Q Kᵀ
-    float s_tile[2][Bc / 8][4] = {};
+    float s_tile[kRows / 16][Bc / 8][4] = {};
 #pragma unroll
     for (int x = 0; x < D; x += 16) {
-      std::uint32_t q[2][4], k[2][2];
-      ldmatrix_x4(q[0], at(sQ, warp * kRows + below, x + beside));
-      ldmatrix_x4(q[1], at(sQ, warp * kRows + 16 + below, x + beside));
+      std::uint32_t q[kRows / 16][4], k[2][2];
+      for (int w = 0; w < kRows / 16; ++w)
+        ldmatrix_x4(q[w], at(sQ, warp * kRows + 16 * w + below, x + beside));
 #pragma unroll
       for (int n = 0; n < Bc / 8; n += 2) {
         ldmatrix_x4(k[0], k[1], at(sK, 8 * n + k_below, x + k_beside));
-        for (int w = 0; w < 2; ++w) {
+        for (int w = 0; w < kRows / 16; ++w) {
           mma_m16n8k16<T>(s_tile[w][n], q[w], k[0], s_tile[w][n]);
           mma_m16n8k16<T>(s_tile[w][n + 1], q[w], k[1], s_tile[w][n + 1]);
         }
       }
     }
     //# endregion
-    float m_tile[4];
+    float m_tile[kRows / 8];
     bool grew = false;
     const bool all_visible = tile.first(Br - 1) == 0 && tile.last(0) >= Bc;
 #pragma unroll
-    for (int r = 0; r < 4; ++r) {  // rows g, g + 8, g + 16, g + 24
+    for (int r = 0; r < kRows / 8; ++r) {  // rows g, g + 8, …
       float(&s_i)[Bc / 8][4] = s_tile[r / 2];
+      float& largest = m_tile[r] = m_rows[r];
       const int i = row + 8 * r, e = r % 2 * 2;  // its elements in a piece: e and e + 1
       //# region mask  of row i, only the keys that query i sees; the others have P = 0
       if (!all_visible) {
@@ -143,21 +144,19 @@ __global__ void __launch_bounds__(kThreads)
       }
       //# endregion
       //# region rowmax  has a score of this thread passed m by so much that m must move?
-      float largest = -INFINITY;
       for (int n = 0; n < Bc / 8; ++n) largest = max(largest, max(s_i[n][e], s_i[n][e + 1]));
       grew |= (largest - m_rows[r]) * c > kSlack;
-      m_tile[r] = largest;
       //# endregion
     }
     if (__any_sync(kAllLanes, grew)) {
 #pragma unroll
-      for (int r = 0; r < 4; ++r) {
+      for (int r = 0; r < kRows / 8; ++r) {
         float(&o_i)[D / 8][4] = o_tile[r / 2];
         float& m = m_rows[r];
         const int e = r % 2 * 2;
         //# region rescale  what was summed under m_old is brought under m
         const float m_old = m;
-        m = max(m, m_tile[r]);
+        m = m_tile[r];
         for (int other = 1; other < 4; other *= 2) m = max(m, __shfl_xor_sync(kAllLanes, m, other));
         if ((m - m_old) * c <= kSlack) m = m_old;  // no score of this row passed it
         const float alpha = m_old == -INFINITY ? 0 : exp2_approx((m_old - m) * c);
@@ -166,16 +165,20 @@ __global__ void __launch_bounds__(kThreads)
         //# endregion
       }
     }
-    float mc_rows[4], largest_mc = 0;
-    for (int r = 0; r < 4; ++r) {
-      mc_rows[r] = m_rows[r] == -INFINITY ? 0 : m_rows[r] * c;
-      largest_mc = max(largest_mc, fabsf(mc_rows[r]));
+    float mc_rows[kRows / 8];
+    bool huge = false;
+    for (int r = 0; r < kRows / 8; ++r) {
+      mc_rows[r] = m_rows[r] * c;
+      huge |= fabsf(mc_rows[r]) > kHuge;  // or infinite, of a row that hasn't seen a key
     }
-    if (largest_mc > kHuge) {  // then 2^(c (s − m)), where 2^(c s − c m) could be anything
+    if (huge) {
 #pragma unroll
-      for (int r = 0; r < 4; ++r) {
+      for (int r = 0; r < kRows / 8; ++r) {
+        float(&s_i)[Bc / 8][4] = s_tile[r / 2];
         const float m = m_rows[r] == -INFINITY ? 0 : m_rows[r];
-        for (float(&s)[4] : s_tile[r / 2]) s[r % 2 * 2] -= m, s[r % 2 * 2 + 1] -= m;
+        const int e = r % 2 * 2;
+        if (!(fabsf(mc_rows[r]) > kHuge)) continue;  // what other rows see changes nothing here
+        for (int n = 0; n < Bc / 8; ++n) s_i[n][e] -= m, s_i[n][e + 1] -= m;
         mc_rows[r] = 0;
       }
     }
@@ -183,12 +186,12 @@ __global__ void __launch_bounds__(kThreads)
     const std::uint32_t ones[2] = {round_pair<T>(1, 1), round_pair<T>(1, 1)};
 #pragma unroll
     for (int j = 0; j < Bc; j += 16) {
-      std::uint32_t p[2][4];
-      for (int w = 0; w < 2; ++w) {
-        // What the scores' product left in this thread is what this product takes from it.
+      std::uint32_t p[kRows / 16][4];
+      for (int w = 0; w < kRows / 16; ++w) {
         for (int a = 0; a < 4; ++a) {
-          //# region exp  p = 2^(c s − c m)
+          // What the scores' product left in this thread is what this product takes from it.
           const float* s = &s_tile[w][j / 8 + a / 2][a % 2 * 2];
+          //# region exp  p = 2^(c s − c m); for huge scores 2^(c (s − m))
           const float mc = mc_rows[2 * w + a % 2];
           p[w][a] = round_pair<T>(exp2_approx(__fmaf_rn(s[0], c, -mc)),
                                   exp2_approx(__fmaf_rn(s[1], c, -mc)));
@@ -202,7 +205,7 @@ __global__ void __launch_bounds__(kThreads)
       for (int n = 0; n < D / 8; n += 2) {
         std::uint32_t v[2][2];
         ldmatrix_x4_trans(v[0], v[1], at(sV, j + below, 8 * n + beside));
-        for (int w = 0; w < 2; ++w) {
+        for (int w = 0; w < kRows / 16; ++w) {
           mma_m16n8k16<T>(o_tile[w][n], p[w], v[0], o_tile[w][n]);
           mma_m16n8k16<T>(o_tile[w][n + 1], p[w], v[1], o_tile[w][n + 1]);
         }
@@ -211,7 +214,7 @@ __global__ void __launch_bounds__(kThreads)
     //# endregion
   }
 #pragma unroll
-  for (int r = 0; r < 4; ++r) {
+  for (int r = 0; r < kRows / 8; ++r) {
     const Index i = i0 + row + 8 * r;
     const int e = r % 2 * 2;
     float(&o_i)[D / 8][4] = o_tile[r / 2];

@@ -1,8 +1,8 @@
-// Step 5g: addresses that the compiler knows. Where rows follow each other without gaps their
-// distance is D, and everything in the loop is counted in 32 bits from the block's first key.
+// Step 5g: addresses that the compiler knows. Each thread keeps a pointer to what it copies next;
+// where rows follow each other without gaps, all it copies lies at constant distances from there.
 //
 // Costs: as step 5f, with fewer integer instructions.
-// Look first at which numbers were 64 bits wide and needn't be.
+// Look first at what the compiler can't know where rows have gaps between them.
 #pragma once
 
 #include "common/cuda/device.cuh"
@@ -14,41 +14,31 @@ using namespace fa;
 
 /// Beyond 2^20 the rounding of c·m would no longer be small beside 1.
 constexpr float kHuge = 1 << 20;
-/// How far a score may pass m before m moves, in powers of 2.
-constexpr float kSlack = 8;
+constexpr float kSlack = 8;  // how far a score may pass m before m moves, in powers of 2
 constexpr int kRows = 32, kWarps = 4, kThreads = 32 * kWarps;
 constexpr int Br = kRows * kWarps, Bc = 64;
 
 template <int D>
 constexpr std::size_t kSharedBytes = 2 * D*(Br + 4 * Bc);
 
-/// Where column x of row i lies in its row: pieces of 8 columns change places, in another way in
-/// each of 8 neighbouring rows.
-__device__ inline int swizzled(int i, int x) { return x ^ (i & 7) * 8; }
-
+/// Where column x of row i lies: pieces of 8 columns change places within their row, in another way
+/// in each of 8 neighbouring rows.
 template <int D, class T>
 __device__ Shared<T> at(SharedTile<T, D> tile, int i, int x) {
-  return tile[i] + swizzled(i, x);
+  return tile[i] + (x ^ (i & 7) * 8);
 }
 
-/// Where this thread begins to copy a tile: 8 neighbouring threads copy 64 columns of a row.
-__device__ inline int copy_row() { return threadIdx.x / 8; }
-__device__ inline int copy_column() { return threadIdx.x % 8 * 8; }
-
-/// Starts copying `there` rows of `columns`, as one group of copies; `from` is this thread's first
-/// piece. Rows and columns that aren't there become 0: what lies there may be NaN, and 0 · NaN is
-/// NaN.
+/// Starts copying `count` rows of M, which begins at this thread's first 8 columns, as one group of
+/// copies. Rows and columns that aren't there become 0: those may be NaN, and 0 · NaN is NaN.
 template <int rows, int D, class T>
-__device__ void load_tile(
-    SharedTile<T, D> tile, Global<const T> from, Index stride, int there, int columns) {
-  constexpr int at_once = kThreads / 8;  // rows: a multiple of 8, which swizzled() doesn't notice
+__device__ void load_tile(SharedTile<T, D> tile, const GlobalMatrix<const T>& M, int count) {
+  const int row = threadIdx.x / 8, column = threadIdx.x % 8 * 8;  // this thread's first 8 columns
 #pragma unroll
-  for (int i = 0; i < rows; i += at_once)
+  for (int i = 0; i < rows; i += kThreads / 8)
 #pragma unroll
     for (int x = 0; x < D; x += 64) {
-      const bool is_there = copy_row() + i < there && copy_column() + x < columns;
-      const Shared<T> to = at(tile + i, copy_row(), copy_column() + x);
-      cp_async_16(to, from + (i * stride + x), is_there ? 16 : 0);
+      const int bytes = row + i < count && column + x < static_cast<int>(M.cols) ? 16 : 0;
+      cp_async_16(at(tile + i, row, column) + x, M[i] + x, bytes);
     }
   cp_async_commit();
 }
@@ -70,15 +60,15 @@ __global__ void __launch_bounds__(kThreads)
   const SharedTile<T, D> sV_both = memory.tile<T, D>("sV", 2 * Bc);
 
   // The block's: queries [i0, i1) of head h, batch item b; the last, which see most keys, first.
-  // In 32 bits: divisions of 64 are slow.
-  const unsigned heads = static_cast<unsigned>(Q.H);
-  const unsigned tiles = static_cast<unsigned>((Q.N + Br - 1) / Br);
-  const Index h = blockIdx.x / tiles % heads, b = blockIdx.x / tiles / heads;
-  const Index i0 = Index{tiles - 1 - blockIdx.x % tiles} * Br, i1 = min(i0 + Br, Q.N);
-  const Index kv = static_cast<unsigned>(h) / (heads / static_cast<unsigned>(K.H));
-  const GlobalMatrix<const T> gK = K.head(b, kv), gV = V.head(b, kv);
+  const Index tiles = (Q.N + Br - 1) / Br;
+  const Index h = blockIdx.x / tiles % Q.H, b = blockIdx.x / tiles / Q.H;
+  const Index i0 = (tiles - 1 - blockIdx.x % tiles) * Br, i1 = min(i0 + Br, Q.N);
+  GlobalMatrix<const T> gK = K.head(b, h / (Q.H / K.H)), gV = V.head(b, h / (Q.H / K.H));
+  GlobalMatrix<const T> gQ = Q.head(b, h);
+  if (contiguous) gQ.row_stride = gK.row_stride = gV.row_stride = gQ.cols = gK.cols = gV.cols = D;
   // The thread's, in each piece of 16 queries by 8 keys (or columns) that an mma gives its warp:
-  // rows g and g + 8, keys 2t and 2t + 1 of both. Two such pieces lie below each other.
+  // rows g and g + 8, keys 2t and 2t + 1 of both. w counts pieces below each other, of which the
+  // warp's rows are kRows / 16, n those beside each other.
   const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
   const int row = warp * kRows + g;
   // For ldmatrix a lane names a row: lane 8m + i row i of matrix m. Two matrices below each other,
@@ -90,11 +80,9 @@ __global__ void __launch_bounds__(kThreads)
   const float c = max(fabsf(scale) * 1.44269504f, 1e-37f);
 
   //# region load_q
-  const Index k_stride = contiguous ? D : K.row_stride, v_stride = contiguous ? D : V.row_stride;
-  const int columns = contiguous ? D : static_cast<int>(Q.d);
-  const Index q_stride = contiguous ? D : Q.row_stride;
-  const Global<const T> gQ = Q.head(b, h)[i0] + (copy_row() * q_stride + copy_column());
-  load_tile<Br, D>(sQ, gQ, q_stride, static_cast<int>(i1 - i0), columns);
+  const int copy_row = threadIdx.x / 8, copy_column = threadIdx.x % 8 * 8;
+  gQ.data = gQ[i0 + copy_row] + copy_column;
+  load_tile<Br, D>(sQ, gQ, static_cast<int>(i1 - i0));
   if (scale < 0) {  // then −Q has the scores that c wants
     cp_async_wait<0>();
     __syncthreads();
@@ -102,53 +90,54 @@ __global__ void __launch_bounds__(kThreads)
       store_vector(sQ[e / D] + e % D, load_vector<std::uint32_t>(sQ[e / D] + e % D) ^ 0x80008000);
   }
   //# endregion
-  float m_rows[4], l_tile[2][4] = {}, o_tile[2][D / 8][4] = {};
+  float m_rows[kRows / 8], l_tile[kRows / 16][4] = {}, o_tile[kRows / 16][D / 8][4] = {};
   for (float& m : m_rows) m = -INFINITY;
   const KeyRange keys = mask.keys(i0, i1);
   const BlockMask seen = mask.block(i0, i1);
-  Global<const T> k_next = gK[keys.first] + (copy_row() * k_stride + copy_column());
-  Global<const T> v_next = gV[keys.first] + (copy_row() * v_stride + copy_column());
+  gK.data = gK[keys.first + copy_row] + copy_column;
+  gV.data = gV[keys.first + copy_row] + copy_column;
   if (seen.count > 0) {
-    load_tile<Bc, D>(sK_both, k_next, k_stride, seen.count, columns);
-    load_tile<Bc, D>(sV_both, v_next, v_stride, seen.count, columns);
+    load_tile<Bc, D>(sK_both, gK, seen.count);
+    load_tile<Bc, D>(sV_both, gV, seen.count);
   }
-  for (int j0 = 0; j0 < seen.count; j0 += Bc) {         // counted from keys.first
-    const int here = j0 % (2 * Bc), there = Bc - here;  // the rows of both tiles that are in use
-    const SharedTile<T, D> sK = sK_both + here, sV = sV_both + here;
+  int buffer = 0;
+  for (int j0 = 0; j0 < seen.count; j0 += Bc, buffer ^= 1) {  // counted from keys.first
+    const SharedTile<T, D> sK = sK_both + buffer * Bc, sV = sV_both + buffer * Bc;
     //# region load_kv
     cp_async_wait<0>();
     __syncthreads();  // everybody's part is there, and nobody needs the tile before any more
-    k_next += Bc * k_stride, v_next += Bc * v_stride;
+    gK.data += Bc * gK.row_stride, gV.data += Bc * gV.row_stride;
     if (const int left = seen.count - j0 - Bc; left > 0) {
-      load_tile<Bc, D>(sK_both + there, k_next, k_stride, left, columns);
-      load_tile<Bc, D>(sV_both + there, v_next, v_stride, left, columns);
+      load_tile<Bc, D>(sK_both + (buffer ^ 1) * Bc, gK, left);
+      load_tile<Bc, D>(sV_both + (buffer ^ 1) * Bc, gV, left);
     }
     //# endregion
     const BlockMask tile = seen.from_key(j0);
     if (tile.last(warp * kRows + kRows - 1) <= 0 || tile.first(warp * kRows) >= Bc) continue;
     //# region scores  S = Q Kᵀ
-    float s_tile[2][Bc / 8][4] = {};
+    float s_tile[kRows / 16][Bc / 8][4] = {};
 #pragma unroll
     for (int x = 0; x < D; x += 16) {
-      std::uint32_t q[2][4], k[2][2];
-      ldmatrix_x4(q[0], at(sQ, warp * kRows + below, x + beside));
-      ldmatrix_x4(q[1], at(sQ, warp * kRows + 16 + below, x + beside));
+      std::uint32_t q[kRows / 16][4], k[2][2];
+      for (int w = 0; w < kRows / 16; ++w)
+        ldmatrix_x4(q[w], at(sQ, warp * kRows + 16 * w + below, x + beside));
 #pragma unroll
       for (int n = 0; n < Bc / 8; n += 2) {
         ldmatrix_x4(k[0], k[1], at(sK, 8 * n + k_below, x + k_beside));
-        for (int w = 0; w < 2; ++w) {
+        for (int w = 0; w < kRows / 16; ++w) {
           mma_m16n8k16<T>(s_tile[w][n], q[w], k[0], s_tile[w][n]);
           mma_m16n8k16<T>(s_tile[w][n + 1], q[w], k[1], s_tile[w][n + 1]);
         }
       }
     }
     //# endregion
-    float m_tile[4];
+    float m_tile[kRows / 8];
     bool grew = false;
     const bool all_visible = tile.first(Br - 1) == 0 && tile.last(0) >= Bc;
 #pragma unroll
-    for (int r = 0; r < 4; ++r) {  // rows g, g + 8, g + 16, g + 24
+    for (int r = 0; r < kRows / 8; ++r) {  // rows g, g + 8, …
       float(&s_i)[Bc / 8][4] = s_tile[r / 2];
+      float& largest = m_tile[r] = m_rows[r];
       const int i = row + 8 * r, e = r % 2 * 2;  // its elements in a piece: e and e + 1
       //# region mask  of row i, only the keys that query i sees; the others have P = 0
       if (!all_visible) {
@@ -159,21 +148,19 @@ __global__ void __launch_bounds__(kThreads)
       }
       //# endregion
       //# region rowmax  has a score of this thread passed m by so much that m must move?
-      float largest = -INFINITY;
       for (int n = 0; n < Bc / 8; ++n) largest = max(largest, max(s_i[n][e], s_i[n][e + 1]));
       grew |= (largest - m_rows[r]) * c > kSlack;
-      m_tile[r] = largest;
       //# endregion
     }
     if (__any_sync(kAllLanes, grew)) {
 #pragma unroll
-      for (int r = 0; r < 4; ++r) {
+      for (int r = 0; r < kRows / 8; ++r) {
         float(&o_i)[D / 8][4] = o_tile[r / 2];
         float& m = m_rows[r];
         const int e = r % 2 * 2;
         //# region rescale  what was summed under m_old is brought under m
         const float m_old = m;
-        m = max(m, m_tile[r]);
+        m = m_tile[r];
         for (int other = 1; other < 4; other *= 2) m = max(m, __shfl_xor_sync(kAllLanes, m, other));
         if ((m - m_old) * c <= kSlack) m = m_old;  // no score of this row passed it
         const float alpha = m_old == -INFINITY ? 0 : exp2_approx((m_old - m) * c);
@@ -182,16 +169,20 @@ __global__ void __launch_bounds__(kThreads)
         //# endregion
       }
     }
-    float mc_rows[4], largest_mc = 0;
-    for (int r = 0; r < 4; ++r) {
-      mc_rows[r] = m_rows[r] == -INFINITY ? 0 : m_rows[r] * c;
-      largest_mc = max(largest_mc, fabsf(mc_rows[r]));
+    float mc_rows[kRows / 8];
+    bool huge = false;
+    for (int r = 0; r < kRows / 8; ++r) {
+      mc_rows[r] = m_rows[r] * c;
+      huge |= fabsf(mc_rows[r]) > kHuge;  // or infinite, of a row that hasn't seen a key
     }
-    if (largest_mc > kHuge) {  // then 2^(c (s − m)), where 2^(c s − c m) could be anything
+    if (huge) {
 #pragma unroll
-      for (int r = 0; r < 4; ++r) {
+      for (int r = 0; r < kRows / 8; ++r) {
+        float(&s_i)[Bc / 8][4] = s_tile[r / 2];
         const float m = m_rows[r] == -INFINITY ? 0 : m_rows[r];
-        for (float(&s)[4] : s_tile[r / 2]) s[r % 2 * 2] -= m, s[r % 2 * 2 + 1] -= m;
+        const int e = r % 2 * 2;
+        if (!(fabsf(mc_rows[r]) > kHuge)) continue;  // what other rows see changes nothing here
+        for (int n = 0; n < Bc / 8; ++n) s_i[n][e] -= m, s_i[n][e + 1] -= m;
         mc_rows[r] = 0;
       }
     }
@@ -199,12 +190,12 @@ __global__ void __launch_bounds__(kThreads)
     const std::uint32_t ones[2] = {round_pair<T>(1, 1), round_pair<T>(1, 1)};
 #pragma unroll
     for (int j = 0; j < Bc; j += 16) {
-      std::uint32_t p[2][4];
-      for (int w = 0; w < 2; ++w) {
-        // What the scores' product left in this thread is what this product takes from it.
+      std::uint32_t p[kRows / 16][4];
+      for (int w = 0; w < kRows / 16; ++w) {
         for (int a = 0; a < 4; ++a) {
-          //# region exp  p = 2^(c s − c m)
+          // What the scores' product left in this thread is what this product takes from it.
           const float* s = &s_tile[w][j / 8 + a / 2][a % 2 * 2];
+          //# region exp  p = 2^(c s − c m); for huge scores 2^(c (s − m))
           const float mc = mc_rows[2 * w + a % 2];
           p[w][a] = round_pair<T>(exp2_approx(__fmaf_rn(s[0], c, -mc)),
                                   exp2_approx(__fmaf_rn(s[1], c, -mc)));
@@ -218,7 +209,7 @@ __global__ void __launch_bounds__(kThreads)
       for (int n = 0; n < D / 8; n += 2) {
         std::uint32_t v[2][2];
         ldmatrix_x4_trans(v[0], v[1], at(sV, j + below, 8 * n + beside));
-        for (int w = 0; w < 2; ++w) {
+        for (int w = 0; w < kRows / 16; ++w) {
           mma_m16n8k16<T>(o_tile[w][n], p[w], v[0], o_tile[w][n]);
           mma_m16n8k16<T>(o_tile[w][n + 1], p[w], v[1], o_tile[w][n + 1]);
         }
@@ -227,7 +218,7 @@ __global__ void __launch_bounds__(kThreads)
     //# endregion
   }
 #pragma unroll
-  for (int r = 0; r < 4; ++r) {
+  for (int r = 0; r < kRows / 8; ++r) {
     const Index i = i0 + row + 8 * r;
     const int e = r % 2 * 2;
     float(&o_i)[D / 8][4] = o_tile[r / 2];

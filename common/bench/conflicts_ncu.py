@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Stage 5's steps under Nsight Compute: bank conflicts, bytes, and how busy the tensor cores are.
 
-    python3 common/bench/conflicts_ncu.py [--steps 2,5h] [--build build/release] [--ncu ncu]
+    python3 common/bench/conflicts_ncu.py [--steps 2,5i] [--build build/release] [--ncu ncu]
         [--json FILE]
 
 Every step at d 64 and 128, in two shapes: one that the emulator counts too, and whose counts stand

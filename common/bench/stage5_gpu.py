@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Stage 5's steps on a GPU beside PyTorch's attention and what the tensor cores can do at best.
 
-    python3 common/bench/stage5_gpu.py [grid | more | ladder] [--steps 4,5h | all] [--rounds 15]
+    python3 common/bench/stage5_gpu.py [grid | more | ladder] [--steps 4,5i | all] [--rounds 15]
         [--shapes d128,causal,N4096 …] [--build build/release] [--library FILE …] [--json FILE]
 
     grid    d 64 and 128, causal or not, N from 512 to 16384, in float16 (the default)

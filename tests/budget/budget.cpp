@@ -40,14 +40,6 @@ const std::vector<StageFile> kAll = [] {
   return files;
 }();
 
-/// Steps that are over their budget now. To be shortened, not to be added to: one that fits must leave
-/// this list.
-const std::vector<std::string> kTooMuchNew = {"5.2", "5.5a", "5.5d", "5.5g"};
-
-bool known_to_be_too_much(const StageFile& stage) {
-  return std::count(kTooMuchNew.begin(), kTooMuchNew.end(), stage.course.label()) > 0;
-}
-
 /// The names that a stage's regions may have, in the order that they must have.
 const std::vector<std::string> kOrder = {"load_q",
                                          "load_kv",
@@ -136,26 +128,7 @@ TEST_CASE("Each stage differs from the stage before by few lines in few places")
     const Step step(kAll[s]);
     INFO(kAll[s].path << ": " << step.text);
     CHECK(step.diff.added > 0);
-    if (!known_to_be_too_much(kAll[s])) CHECK(step.fits);
-  }
-}
-
-// Fails for as long as one of the listed steps is over its budget, and says by how much.
-TEST_CASE("Steps known to be over their budget fit it by now", "[!mayfail]") {
-  for (const StageFile& stage : kAll)
-    if (known_to_be_too_much(stage)) {
-      const Step step(stage);
-      INFO(step.text);
-      CHECK(step.fits);
-    }
-}
-
-TEST_CASE("Steps that fit their budget aren't listed as over it") {
-  if (steps().empty()) return;
-  for (const std::string& label : kTooMuchNew) {
-    const Step step({stage_by_label(label), kMostLinesOfStep});
-    INFO(step.text << ": take it out of kTooMuchNew");
-    CHECK_FALSE(step.fits);
+    CHECK(step.fits);
   }
 }
 

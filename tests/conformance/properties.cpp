@@ -147,6 +147,31 @@ TEST_CASE("Future keys change nothing, bit for bit") {
   });
 }
 
+TEST_CASE("A row's bits don't depend on the queries beside it") {
+  for_all([](const Variant& variant, const Problem& p) {
+    const Inputs inputs = make_inputs(p, "normal", 19), changed = make_inputs(p, "normal", 19);
+    const auto changes = [](Index i) { return i % 16 == 3; };
+    for (Index b = 0; b < p.B; ++b)
+      for (Index h = 0; h < p.Hq; ++h) {
+        for (Index j = 0; j < p.Nkv && h < p.Hkv; ++j)
+          for (const Inputs* both : {&inputs, &changed})
+            set(both->K.view(), b, h, j, p.d - 1, 20000);
+        for (Index i = 0; i < p.Nq; ++i) {  // scores of thousands, and of millions beside them
+          set(inputs.Q.view(), b, h, i, p.d - 1, 1);
+          set(changed.Q.view(), b, h, i, p.d - 1, changes(i) ? 4000 : 1);
+        }
+      }
+    const Output before = run(variant, p, inputs.view()), after = run(variant, p, changed.view());
+    Index different = 0, beside = 0;
+    for (Index b = 0; b < p.B; ++b)
+      for (Index h = 0; h < p.Hq; ++h)
+        for (Index i = 0; i < p.Nq; ++i)
+          (changes(i) ? different : beside) += !same_row(before, b, i, after, b, i, h);
+    CHECK(beside == 0);
+    CHECK(different > 0);
+  });
+}
+
 TEST_CASE("A batch item alone gives the same bits as within its batch") {
   for_all([](const Variant& variant, const Problem& p) {
     const Inputs inputs = make_inputs(p, "normal", 15);
