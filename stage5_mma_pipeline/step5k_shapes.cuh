@@ -86,6 +86,9 @@ __global__ void __launch_bounds__(kThreads)
   const int warp = __shfl_sync(kAllLanes, threadIdx.x / 32, 0);  // so the compiler knows: one a warp
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const int row0 = warp * kRows, row = row0 + g;
+  // Keys that some of the warp's queries see, and those that all of them see.
+  const int some_first = seen.first(row0), some_last = seen.last(row0 + kRows - 1);
+  const int all_first = seen.first(row0 + kRows - 1), all_last = seen.last(row0);
   // For ldmatrix a lane names a row: lane 8m + i row i of matrix m. Two matrices below each other,
   // two beside them (Q, V); or two beside each other, two below them (K).
   const int below = lane % 16, beside = lane / 16 * 8;
@@ -125,7 +128,6 @@ __global__ void __launch_bounds__(kThreads)
       load_tile<kStage, D>(v_copy, v_next, v_stride, seen.count, columns);
     }
     std::uint32_t q_tile[S::kKeepQ ? D / 16 : 1][W][4];
-    bool had_whole = false;  // a tile that all of the warp's queries see
     for (int j = 0; j < seen.count; j += kStage) {           // counted from first_key
       const int here = j / kStage % 2 * (kPages * kStage);  // where the stage that has come begins
       //# region load_kv
@@ -143,8 +145,8 @@ __global__ void __launch_bounds__(kThreads)
           for (int w = 0; w < W; ++w) ldmatrix_x4(q_tile[x / 16][w], q_place.at(16 * w, x));
 #pragma unroll
       for (int j0 = 0; j0 < kStage; j0 += Bc) {
-        const BlockMask tile = seen.from_key(j + j0);
-        if (tile.last(row0 + kRows - 1) <= 0 || tile.first(row0) >= Bc) continue;
+        const int at = j + j0;
+        if (at + Bc <= some_first || at >= some_last) continue;
         //# region scores  S = Q Kᵀ
         float s_tile[W][Bc / 8][4] = {};
 #pragma unroll
@@ -162,9 +164,10 @@ __global__ void __launch_bounds__(kThreads)
           }
         }
         //# endregion
-        const bool whole = tile.first(row0 + kRows - 1) == 0 && tile.last(row0) >= Bc;
-        if (exact || !whole || !had_whole) {  // after one whole tile every row has an m
-          had_whole = whole;
+        // After one tile that all see every row has an m.
+        if (exact || at < all_first + Bc || at + Bc > all_last) {
+          const BlockMask tile = seen.from_key(at);
+          const bool whole = at >= all_first && at + Bc <= all_last;
 #pragma unroll
           for (int r = 0; r < R; ++r) {  // rows g, g + 8, …
             float(&s_i)[Bc / 8][4] = s_tile[r / 2];

@@ -78,6 +78,9 @@ __global__ void __launch_bounds__(kThreads)
   const int warp = __shfl_sync(kAllLanes, threadIdx.x / 32, 0);  // so the compiler knows: one a warp
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const int row0 = warp * kRows, row = row0 + g;
+  // Keys that some of the warp's queries see, and those that all of them see.
+  const int some_first = seen.first(row0), some_last = seen.last(row0 + kRows - 1);
+  const int all_first = seen.first(row0 + kRows - 1), all_last = seen.last(row0);
   // For ldmatrix a lane names a row: lane 8m + i row i of matrix m. Two matrices below each other,
   // two beside them (Q, V); or two beside each other, two below them (K).
   const int below = lane % 16, beside = lane / 16 * 8;
@@ -109,18 +112,8 @@ __global__ void __launch_bounds__(kThreads)
     tma_load(sQ, maps.Q, i0, h, b, q_full);
   }
   __syncthreads();
-  mbarrier_wait(q_full, 0);
-  if (scale < 0) {  // then −Q has the scores that c wants
-    for (int e = lane; e < kRows * D / 2; e += 32) {
-      const auto two = Place<T, Br>(sQ, row0 + e / (D / 2), e % (D / 2) * 2).at(0, 0);
-      store_vector(two, load_vector<std::uint32_t>(two) ^ 0x80008000);
-    }
-    __syncwarp();
-  }
   //# endregion
   std::uint32_t q_tile[S::kKeepQ ? D / 16 : 1][W][4];
-  for (int x = 0; x < D && S::kKeepQ; x += 16)
-    for (int w = 0; w < W; ++w) ldmatrix_x4(q_tile[x / 16][w], q_place.at(16 * w, x));
   float mc_rows[R] = {}, l_tile[W][4] = {}, o_tile[W][D / 8][4] = {};
   for (int r = 0; r < R; ++r) sM[r] = -INFINITY;
   int turn = 0;
@@ -130,7 +123,16 @@ __global__ void __launch_bounds__(kThreads)
       fence_proxy_async();  // all that was read is read
       for (int j = 0; j < min(stages, 2); ++j) load_stage(j, turn + j);
     }
-    bool had_whole = false;  // a tile that all of the warp's queries see
+    mbarrier_wait(q_full, 0);
+    if (scale < 0 && !exact) {  // then −Q has the scores that c wants
+      for (int e = lane; e < kRows * D / 2; e += 32) {
+        const auto two = Place<T, Br>(sQ, row0 + e / (D / 2), e % (D / 2) * 2).at(0, 0);
+        store_vector(two, load_vector<std::uint32_t>(two) ^ 0x80008000);
+      }
+      __syncwarp();
+    }
+    for (int x = 0; x < D && S::kKeepQ; x += 16)
+      for (int w = 0; w < W; ++w) ldmatrix_x4(q_tile[x / 16][w], q_place.at(16 * w, x));
     for (int j = 0; j < stages; ++j, ++turn) {
       const int here = turn % 2 * (kPages * kStage);  // where the stage begins
       //# region load_kv
@@ -138,8 +140,8 @@ __global__ void __launch_bounds__(kThreads)
       //# endregion
 #pragma unroll
       for (int j0 = 0; j0 < kStage; j0 += Bc) {
-        const BlockMask tile = seen.from_key(j * kStage + j0);
-        if (tile.last(row0 + kRows - 1) <= 0 || tile.first(row0) >= Bc) {
+        const int at = j * kStage + j0;
+        if (at + Bc <= some_first || at >= some_last) {
           if (j0 == 0) refill(j, turn);
           continue;
         }
@@ -161,9 +163,10 @@ __global__ void __launch_bounds__(kThreads)
         }
         //# endregion
         if (j0 == 0) refill(j, turn);
-        const bool whole = tile.first(row0 + kRows - 1) == 0 && tile.last(row0) >= Bc;
-        if (exact || !whole || !had_whole) {  // after one whole tile every row has an m
-          had_whole = whole;
+        // After one tile that all see every row has an m.
+        if (exact || at < all_first + Bc || at + Bc > all_last) {
+          const BlockMask tile = seen.from_key(at);
+          const bool whole = at >= all_first && at + Bc <= all_last;
 #pragma unroll
           for (int r = 0; r < R; ++r) {  // rows g, g + 8, …
             float(&s_i)[Bc / 8][4] = s_tile[r / 2];
