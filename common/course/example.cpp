@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "common/course/fragment_example.hpp"
 #include "common/course/launch_example.hpp"
 #include "common/course/stages.hpp"
 #include "common/course/table.hpp"
@@ -296,6 +297,7 @@ std::string tiled(const CourseStage& stage, std::string& failure) {
 }  // namespace
 
 WorkedExample worked_example(int stage_number) {
+  if (stage_number == 5) return fragment_example();
   const CourseStage& stage = stage_by_number(stage_number);
   WorkedExample example;
   if (stage_number <= 3) example.text = problem_text();
@@ -312,7 +314,7 @@ WorkedExample worked_example(int stage_number) {
     case 4:
       return launch_example(stage);
     default:
-      throw Refused(fmt::format("stage {}: the worked example is for stages 1 to 4", stage_number));
+      throw Refused(fmt::format("stage {}: the worked example is for stages 1 to 5", stage_number));
   }
   return example;
 }

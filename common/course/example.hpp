@@ -1,5 +1,5 @@
 // The worked example of stages 1 to 3: one query, two tiles of two keys, d = 2, small enough to do
-// by hand. Stage 4's is a small launch.
+// by hand. Stage 4's is a small launch, stage 5's a warp's registers.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ struct WorkedExample {
   std::string failure;  // empty when the stage gives the numbers of the text
 };
 
-/// The example as stage `number` goes through it (stage 4: launch_example.hpp). The stage's own
+/// The example as stage `number` goes through it (stage 4: launch_example.hpp, stage 5: fragment_example.hpp). The stage's own
 /// code runs on the same numbers: after t keys its m, l and o are those of a call with the first t
 /// keys alone, which O and LSE give back: l = exp(LSE − m), o = O l. Throws Refused for another
 /// stage.
