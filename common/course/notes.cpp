@@ -77,6 +77,17 @@ const std::string& stage_label(const Words& words, std::size_t at) {
   return words[at];
 }
 
+/// This build has no stage 5, so nothing can be said of its steps: what the page has stays.
+struct NotBuilt : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+std::string diff_of(const std::filesystem::path& root, const Words& words, std::size_t at) {
+  const std::string &before = stage_label(words, at), &after = stage_label(words, at + 1);
+  if (steps().empty() && (before[0] == '5' || after[0] == '5')) throw NotBuilt("no stage 5");
+  return diff_text(root, before, after, false);
+}
+
 std::string fill_run(const std::filesystem::path& root, const Words& words) {
   if (words.size() < 3 || words[1] != "./learn") throw Refused("run needs ./learn and a command");
   std::string command, output;
@@ -86,7 +97,7 @@ std::string fill_run(const std::filesystem::path& root, const Words& words) {
   } else if (words[2] == "fault") {
     output = fault_text(words.size() > 3 ? words[3] : "");
   } else if (words[2] == "diff") {
-    output = diff_text(root, stage_label(words, 3), stage_label(words, 4), false);
+    output = diff_of(root, words, 3);
   } else {
     throw Refused(fmt::format(
         "run ./learn {}: only example, fault and diff print the same everywhere", words[2]));
@@ -184,8 +195,7 @@ std::string generate(const std::filesystem::path& root, const std::string& what)
   const Words words = split(what);
   const std::string kind = words.empty() ? "" : words[0];
   if (kind == "region") return fill_region(root, words);
-  if (kind == "diff")
-    return fenced("diff", diff_text(root, stage_label(words, 1), stage_label(words, 2), false));
+  if (kind == "diff") return fenced("diff", diff_of(root, words, 1));
   if (kind == "run") return fill_run(root, words);
   if (kind == "costs") return fill_costs(root, words);
   if (kind == "result") return fill_result(root, words);
@@ -262,6 +272,8 @@ class Filler {
         page_.stale.push_back(
             fmt::format("{}:{}: {}: {}", name_, line_, trimmed(what), difference(has, should)));
       return should;
+    } catch (const NotBuilt&) {
+      return has;
     } catch (const NotRecorded& missing) {
       page_.waiting.push_back(
           fmt::format("{}:{}: {}: {}", name_, line_, trimmed(what), missing.what()));
