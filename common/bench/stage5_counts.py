@@ -69,7 +69,7 @@ def main():
             {"machine": {"cpu": of_processor(), "cores": os.cpu_count()},
              "date": datetime.date.today().isoformat(), "command": "python3 " + " ".join(words),
              "problem": facts["steps"][0]["problem"], "rows": rows,
-             "by_step": {row["step"]: row for row in rows}}, indent=1) + "\n")
+             "by_step": {row["step"]: row for row in rows}, "last": rows[-1]}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

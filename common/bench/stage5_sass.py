@@ -182,7 +182,8 @@ def main():
              "command": "python3 " + " ".join(sys.argv), "nvcc": version, "arch": args.arch,
              "rows": rows,
              "by_step": {label: {str(row["D"]): row for row in rows if row["step"] == label}
-                         for label in wanted}}, indent=1) + "\n")
+                         for label in wanted},
+             "last": {str(row["D"]): row for row in rows[-2:]}}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
