@@ -110,7 +110,8 @@ std::string draw_fragments(std::string& failure) {
 
   const std::vector<int> rows = {0, 1, kGap, 7, 8, 9, kGap, 15};
   std::string text =
-      "A: 16 queries by 16 components, as ldmatrix.x4 brings them. A cell is two neighbours in one\n"
+      "A: 16 queries by 16 components, as ldmatrix.x4 brings them. A cell is two neighbours in "
+      "one\n"
       "register, the left one in its low half: lane, register.\n\n" +
       pairs(A, "query", "component", 16, rows, {"a0", "a1", "a2", "a3"}) +
       "\nB of Q Kᵀ: column n of Kᵀ is key n, a row of K in memory.\n\n" +
@@ -145,29 +146,35 @@ std::string draw_fragments(std::string& failure) {
       }
       const Owner c = C.at(i, n % 8);
       same = same && A.at(i, n).lane == c.lane;
-      cells.push_back(fmt::format("{} c{}c{}{}", c.lane, c.register_, c.register_ + 1, n < 8 ? "" : "'"));
+      cells.push_back(
+          fmt::format("{} c{}c{}{}", c.lane, c.register_, c.register_ + 1, n < 8 ? "" : "'"));
     }
     s.rows.push_back(cells);
   }
   if (!same) failure += "a lane's part of S isn't its part of P\n";
   text +=
-      "\nC of Q Kᵀ, two pieces of 8 keys beside each other (the second's registers with a dash). The\n"
-      "same lanes in the same cells as in A above: rounded in pairs, c0c1 is a0, c2c3 is a1, c0c1' is\n"
+      "\nC of Q Kᵀ, two pieces of 8 keys beside each other (the second's registers with a dash). "
+      "The\n"
+      "same lanes in the same cells as in A above: rounded in pairs, c0c1 is a0, c2c3 is a1, c0c1' "
+      "is\n"
       "a2, c2c3' is a3 of P V.\n\n" +
       s.text(2);
   const int right = simt::fragments::right_in_chain();
   if (right != 128) failure += fmt::format("S V, S used where it is: {} of 128 right\n", right);
-  text += fmt::format("\n(Q Kᵀ) V with the accumulator handed on so, in whole numbers: {} of 128 elements\n"
-                      "are those of the definition.\n",
-                      right);
+  text += fmt::format(
+      "\n(Q Kᵀ) V with the accumulator handed on so, in whole numbers: {} of 128 elements\n"
+      "are those of the definition.\n",
+      right);
   return text;
 }
 
 std::string draw_banks() {
   const std::vector<simt::fragments::Layout> layouts = simt::fragments::layouts();
   std::string text =
-      "\nA tile of 64 keys by 64 components in 16 bits. A piece is 8 components, 16 bytes, 4 banks. Which\n"
-      "piece of row i lies in which banks (ldmatrix fetches the same piece of 8 rows: [2], say):\n\n";
+      "\nA tile of 64 keys by 64 components in 16 bits. A piece is 8 components, 16 bytes, 4 "
+      "banks. Which\n"
+      "piece of row i lies in which banks (ldmatrix fetches the same piece of 8 rows: [2], "
+      "say):\n\n";
   std::string line = "        ";
   for (const auto& layout : layouts) line += fmt::format("{:<29}", layout.name);
   const auto add = [&] {
@@ -194,19 +201,26 @@ std::string draw_banks() {
     }
     add();
   }
-  Table table{{"all fragments of K, once", "bytes", "ldmatrix", "cycles", "conflicts", "4-byte loads",
-               "cycles", "conflicts"},
+  Table table{{"all fragments of K, once",
+               "bytes",
+               "ldmatrix",
+               "cycles",
+               "conflicts",
+               "4-byte loads",
+               "cycles",
+               "conflicts"},
               {},
               {true, false, false, false, false, false, false, false}};
   for (const auto& layout : layouts)
-    table.rows.push_back({layout.name,
-                          count_text(layout.bytes),
-                          count_text(static_cast<Index>(layout.fetched.ldmatrix_requests)),
-                          count_text(static_cast<Index>(layout.fetched.ldmatrix_wavefronts)),
-                          count_text(static_cast<Index>(layout.fetched.ldmatrix_conflicts)),
-                          count_text(static_cast<Index>(layout.fetched_singly.shared_load_requests)),
-                          count_text(static_cast<Index>(layout.fetched_singly.shared_load_wavefronts)),
-                          count_text(static_cast<Index>(layout.fetched_singly.shared_load_conflicts))});
+    table.rows.push_back(
+        {layout.name,
+         count_text(layout.bytes),
+         count_text(static_cast<Index>(layout.fetched.ldmatrix_requests)),
+         count_text(static_cast<Index>(layout.fetched.ldmatrix_wavefronts)),
+         count_text(static_cast<Index>(layout.fetched.ldmatrix_conflicts)),
+         count_text(static_cast<Index>(layout.fetched_singly.shared_load_requests)),
+         count_text(static_cast<Index>(layout.fetched_singly.shared_load_wavefronts)),
+         count_text(static_cast<Index>(layout.fetched_singly.shared_load_conflicts))});
   return text + "\n" + table.text();
 }
 

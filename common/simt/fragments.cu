@@ -42,7 +42,8 @@ __global__ void chain(Global<const float16> Q,  // [16, 16]
   const SharedTile<float16, 16> sQ = memory.tile<float16, 16>("sQ", 16);
   const SharedTile<float16, 16> sK = memory.tile<float16, 16>("sK", 16);
   const SharedTile<float16, 16> sV = memory.tile<float16, 16>("sV", 16);
-  const int lane = threadIdx.x, g = lane / 4, t = lane % 4, below = lane % 16, beside = lane / 16 * 8;
+  const int lane = threadIdx.x, g = lane / 4, t = lane % 4, below = lane % 16,
+            beside = lane / 16 * 8;
   for (int e = lane; e < 256; e += 32) {
     sQ[e / 16][e % 16] = Q[e];
     sK[e / 16][e % 16] = K[e];
@@ -181,7 +182,8 @@ int right_in_chain() {
   for (int i = 0; i < 16; ++i)
     for (int x = 0; x < 16; ++x) {
       const std::size_t e = std::size_t(16 * i + x);
-      Q[e] = float16(number(i, x, 3)), K[e] = float16(number(x, i, 2)), V[e] = float16(number(i, x, 7));
+      Q[e] = float16(number(i, x, 3)), K[e] = float16(number(x, i, 2)),
+      V[e] = float16(number(i, x, 7));
     }
   const std::vector<float> O = run_chain(Q, K, V).O;
   int right = 0;
