@@ -16,9 +16,12 @@ inline namespace FA_TARGET {
 /// (natural log) are written in full; all lie in the device's memory. T is fa::float16 or
 /// fa::bfloat16; P is rounded to it, scores, m, l and O are float32 until O is stored. A query
 /// that sees no key gets O = 0 and LSE = −inf. As in stages 3 and 4, what is hidden from every
-/// query of a tile is never read, a key hidden from some of them must have a finite V, and Σ exp(s
-/// − m)·|v| must stay below 3.4e38. Throws Refused, naming it, for what the kernel can't do:
-/// float32, d other than @FA_DIMENSIONS@, more than 2^28 queries or keys a head, 2^31 blocks and more.
+/// query of a tile is never read (with TMA, up to 127 keys behind them are) and a key hidden from
+/// some of them must have a finite V. Σ exp(s − m)·|v| must stay below 2e31: before the division
+/// by l, steps with an optimistic maximum may hold 2^24 times as much, in float32. Throws Refused,
+/// naming it, for what the kernel can't do: float32, d other than
+/// @FA_DIMENSIONS@, more than 2^28 queries or keys a head,
+/// 2^31 blocks and more.
 /// Doesn't wait for the GPU. Source: FlashAttention-2 (Dao 2023), algorithm 1.
 template <class T>
 void attention(fa::Tensor<const T> Q,  // [B, Hq, Nq, d]

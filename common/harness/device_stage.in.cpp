@@ -58,8 +58,10 @@ Stage @FA_ID@_stage() {
     if (job.device != Device::simt && gpu.usable) {
       const int cc = 10 * gpu.major + gpu.minor;
       if (cc < @FA_NEEDS_CC@)
-        throw CannotRun(gpu.text() + ": @FA_TITLE@ needs a GPU of cc " +
-                        std::to_string(@FA_NEEDS_CC@ / 10.0).substr(0, 3) + " or later");
+        throw CannotRun(gpu.text() + ": step @FA_STEP@ needs a GPU of cc " +
+                        std::to_string(@FA_NEEDS_CC@ / 10) + "." +
+                        std::to_string(@FA_NEEDS_CC@ % 10) +
+                        " or later; without --step the newest that runs here is taken");
 #if @FA_IN_STEPS@
       if (cc < 80 && job.problem.dtype == DType::bfloat16)
         throw CannotRun(gpu.text() + ": products of bfloat16 need cc 8.0; float16 runs, and stage 4");

@@ -113,7 +113,10 @@ struct Ladder {
 };
 
 /// The last of the steps before `end` that suits the problem and the device.
-std::optional<Stage> last_that_suits(const Ladder& ladder, std::size_t end, Index d, Device device) {
+std::optional<Stage> last_that_suits(const Ladder& ladder,
+                                     std::size_t end,
+                                     Index d,
+                                     Device device) {
   for (std::size_t s = end; s-- > 0;)
     if (suits(ladder.steps[s], d, device)) return ladder.steps[s];
   return std::nullopt;
@@ -149,8 +152,8 @@ Prepared prepare(const Options& options, const Ladder& ladder) {
   while (steps[at].step != all.stage.step) ++at;
   all.previous = last_that_suits(ladder, at, p.d, options.device);
   if (!all.previous) all.previous = ladder.previous;
-  all.plan = make_plan(
-      p, options, all.stage, all.previous, options.from_files() ? 0 : bytes_of_inputs(p));
+  all.plan =
+      make_plan(p, options, all.stage, all.previous, options.from_files() ? 0 : bytes_of_inputs(p));
   if (!options.from_files()) all.inputs = make_inputs(p, options.pattern, options.seed);
   all.notes.insert(all.notes.end(), all.plan.notes.begin(), all.plan.notes.end());
   for (const std::string& note : all.notes) print_note(all.stage, note);
@@ -253,8 +256,8 @@ ExitCode run_ladder(const Options& options, const Ladder& whole) {
       facts.previous->difference =
           check_against_previous(p, expected, output, before, stage.leeway, steps[s - 1].leeway);
     } else if (whole.previous) {
-      facts.previous =
-          compare_with(*whole.previous, job, all.plan, expected, output, stage.leeway, options.repeats);
+      facts.previous = compare_with(
+          *whole.previous, job, all.plan, expected, output, stage.leeway, options.repeats);
     }
     ladder.push_back(std::move(facts));
   }

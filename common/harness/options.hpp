@@ -44,7 +44,7 @@ struct Options {
   int repeats = 0;  // 0: as many as fit in two seconds
   Device device = Device::automatic;
   std::optional<std::size_t> step;  // the place of the one that was asked for
-  bool ladder = false;   // all steps, one after the other
+  bool ladder = false;              // all steps, one after the other
   std::string output;
   bool json = false;
 

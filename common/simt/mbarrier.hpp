@@ -53,7 +53,7 @@ struct MbarrierState {
   std::array<std::uint32_t, 2> known_phase{};
   struct Arrivals {
     std::uint32_t phase = 0;
-    bool copies = false;  // some of its bytes come by copies
+    bool copies = false;                            // some of its bytes come by copies
     std::vector<std::pair<int, Order::Time>> came;  // threads, and when
   };
   std::array<Arrivals, 2> arrivals_of;  // a phase, by its parity

@@ -65,7 +65,8 @@ TEST_CASE(
     if (variant.tile.Br == 1) continue;                           // slow, and no other arrays
     const Index N = variant.device == Device::simt ? 256 : 1024;  // the emulator is slow
     const auto measured = [&](Index length) {
-      return memory_of(variant, one_head(length, length, d_for(variant, 8), type_of(variant))).measured;
+      return memory_of(variant, one_head(length, length, d_for(variant, 8), type_of(variant)))
+          .measured;
     };
     const double small = measured(N), large = measured(2 * N);
     INFO(variant.name << ": " << small << " bytes at " << N << ", " << large << " at " << 2 * N);
@@ -82,7 +83,8 @@ TEST_CASE("65,536 tokens run in the stages after the first without a large alloc
   for (const Variant& variant : all_variants()) {
     if (variant.stage.number == 1 || variant.tile.Br == 1) continue;
     INFO(variant.name);
-    CHECK(memory_of(variant, one_head(4, 65536, d_for(variant, 16), type_of(variant))).measured < 4e6);
+    CHECK(memory_of(variant, one_head(4, 65536, d_for(variant, 16), type_of(variant))).measured <
+          4e6);
     if (!variant.stage.tiled) continue;
 
     const Problem p = with_mask(one_head(65536, 65536, 4), true, 40, -1);
