@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kThreads)
     cp_async_wait<0>();
     __syncthreads();
     for (int e = threadIdx.x; e < Br * D / 2; e += kThreads) {
-      const auto two = at(sQ, e / (D / 2), e % (D / 2) * 2);
+      const auto two = sQ[0] + 2 * e;
       store_vector(two, load_vector<std::uint32_t>(two) ^ 0x80008000);
     }
   }
@@ -102,6 +102,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   int buffer = 0;
   for (int j0 = 0; j0 < seen.count; j0 += Bc, buffer ^= 1) {  // counted from keys.first
+    const BlockMask tile = seen.from_key(j0);
     const SharedTile<T, D> sK = sK_both + buffer * Bc, sV = sV_both + buffer * Bc;
     //# region load_kv
     cp_async_wait<0>();
@@ -111,7 +112,6 @@ __global__ void __launch_bounds__(kThreads)
       load_tile<Bc, D>(sV_both + (buffer ^ 1) * Bc, gV, next, keys.last);
     }
     //# endregion
-    const BlockMask tile = seen.from_key(j0);
     if (tile.last(row0 + kRows - 1) <= 0 || tile.first(row0) >= Bc) continue;
     //# region scores  S = Q Kᵀ
     float s_tile[W][Bc / 8][4] = {};

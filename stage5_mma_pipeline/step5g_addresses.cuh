@@ -69,15 +69,14 @@ __global__ void __launch_bounds__(kThreads)
   // The thread's, in each piece of 16 queries by 8 keys (or columns) that an mma gives its warp:
   // rows g and g + 8, keys 2t and 2t + 1 of both. w counts pieces below each other, n those
   // beside each other.
-  const int warp = threadIdx.x / 32;
+  const int warp = __shfl_sync(kAllLanes, threadIdx.x / 32, 0);  // the compiler sees: one a warp
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const int row0 = warp * kRows, row = row0 + g;
   // For ldmatrix a lane names a row: lane 8m + i row i of matrix m. Two matrices below each other,
   // two beside them (Q, V); or two beside each other, two below them (K).
   const int below = lane % 16, beside = lane / 16 * 8;
   const int k_below = lane % 8 + beside, k_beside = lane % 16 / 8 * 8;
-  // Where it copies: 8 neighbouring threads copy 64 columns of a row.
-  const int copy_row = threadIdx.x / 8, copy_column = threadIdx.x % 8 * 8;
+  const int copy_row = threadIdx.x / 8, copy_column = threadIdx.x % 8 * 8;  // where it copies
   const Index q_stride = contiguous ? D : Q.row_stride;
   const Index k_stride = contiguous ? D : K.row_stride, v_stride = contiguous ? D : V.row_stride;
   const int columns = contiguous ? D : static_cast<int>(Q.d);
@@ -92,7 +91,7 @@ __global__ void __launch_bounds__(kThreads)
     cp_async_wait<0>();
     __syncthreads();
     for (int e = threadIdx.x; e < Br * D / 2; e += kThreads) {
-      const auto two = at(sQ, e / (D / 2), e % (D / 2) * 2);
+      const auto two = sQ[0] + 2 * e;
       store_vector(two, load_vector<std::uint32_t>(two) ^ 0x80008000);
     }
   }
@@ -109,6 +108,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   int buffer = 0;
   for (int j0 = 0; j0 < seen.count; j0 += Bc, buffer ^= 1) {  // counted from keys.first
+    const BlockMask tile = seen.from_key(j0);
     const SharedTile<T, D> sK = sK_both + buffer * Bc, sV = sV_both + buffer * Bc;
     //# region load_kv
     cp_async_wait<0>();
@@ -119,7 +119,6 @@ __global__ void __launch_bounds__(kThreads)
       load_tile<Bc, D>(sV_both + (buffer ^ 1) * Bc, v_next, v_stride, left, columns);
     }
     //# endregion
-    const BlockMask tile = seen.from_key(j0);
     if (tile.last(row0 + kRows - 1) <= 0 || tile.first(row0) >= Bc) continue;
     //# region scores  S = Q Kᵀ
     float s_tile[W][Bc / 8][4] = {};

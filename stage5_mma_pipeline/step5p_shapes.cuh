@@ -1,4 +1,4 @@
-// Step 5k: tiles by head dimension. Up to d = 64 Q's fragments stay in registers and 128 keys wait
+// Step 5p: tiles by head dimension. Up to d = 64 Q's fragments stay in registers and 128 keys wait
 // for one barrier; beyond d = 128, where 32 queries' O wouldn't fit, a warp has 16.
 //
 // Costs: as step 5j.
@@ -7,7 +7,7 @@
 
 #include "common/cuda/device.cuh"
 
-namespace stage5::step5k {
+namespace stage5::step5p {
 inline namespace FA_TARGET {
 
 using namespace fa;
@@ -19,12 +19,12 @@ constexpr float kMostL = 1 << 24;
 constexpr int kWarps = 4, kThreads = 32 * kWarps;
 template <int D>
 struct Shape {
-  static constexpr int kRows = D > 128 ? 16 : 32;            // queries of a warp
-  static constexpr int Br = kWarps * kRows;                  // and of the block
-  static constexpr int Bc = D > 128 ? 32 : 64;               // keys whose scores are in registers
-  static constexpr int kStage = D > 64 ? Bc : 2 * Bc;        // keys that arrive together
-  static constexpr bool kKeepQ = D <= 64;                    // Q's fragments stay in registers
-  static constexpr int kPages = (D + 63) / 64;               // of 64 columns
+  static constexpr int kRows = D > 128 ? 16 : 32;      // queries of a warp
+  static constexpr int Br = kWarps * kRows;            // and of the block
+  static constexpr int Bc = D > 128 ? 32 : 64;         // keys whose scores are in registers
+  static constexpr int kStage = D > 64 ? Bc : 2 * Bc;  // keys that arrive together
+  static constexpr bool kKeepQ = D <= 64;              // Q's fragments stay in registers
+  static constexpr int kPages = (D + 63) / 64;         // of 64 columns
 };
 template <int D>
 constexpr std::size_t kSharedBytes =
@@ -82,26 +82,26 @@ __global__ void __launch_bounds__(kThreads)
   const Index first_key = mask.keys(i0, i1).first;
   const BlockMask seen = mask.block(i0, i1);
   // The thread's, in each piece of 16 queries by 8 keys (or columns) that an mma gives its warp:
-  // rows g and g + 8, keys 2t and 2t + 1 of both. Two such pieces lie below each other.
-  const int warp = __shfl_sync(kAllLanes, threadIdx.x / 32, 0);  // so the compiler knows: one a warp
+  // rows g and g + 8, keys 2t and 2t + 1 of both. w counts pieces below each other, n those
+  // beside each other.
+  const int warp = __shfl_sync(kAllLanes, threadIdx.x / 32, 0);  // the compiler sees: one a warp
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const int row0 = warp * kRows, row = row0 + g;
-  // Keys that some of the warp's queries see, and those that all of them see.
-  const int some_first = seen.first(row0), some_last = seen.last(row0 + kRows - 1);
-  const int all_first = seen.first(row0 + kRows - 1), all_last = seen.last(row0);
   // For ldmatrix a lane names a row: lane 8m + i row i of matrix m. Two matrices below each other,
   // two beside them (Q, V); or two beside each other, two below them (K).
   const int below = lane % 16, beside = lane / 16 * 8;
   const Place<T, Br> q_place(sQ, row0 + below, beside);
   const Place<T, kStage> k_place(sK, lane % 8 + beside, lane % 16 / 8 * 8);
   const Place<T, kStage> v_place(sV, below, beside);
-  // Where it copies: 8 neighbouring threads copy 64 columns of a row.
-  const int copy_row = threadIdx.x / 8, copy_column = threadIdx.x % 8 * 8;
+  const int copy_row = threadIdx.x / 8, copy_column = threadIdx.x % 8 * 8;  // where it copies
   const Place<T, Br> q_copy(sQ, copy_row, copy_column);
   const Place<T, kStage> k_copy(sK, copy_row, copy_column), v_copy(sV, copy_row, copy_column);
   const Index q_stride = contiguous ? D : Q.row_stride;
   const Index k_stride = contiguous ? D : K.row_stride, v_stride = contiguous ? D : V.row_stride;
   const int columns = contiguous ? D : static_cast<int>(Q.d);
+  // Keys that some of the warp's queries see, and those that all of them see.
+  const int some_first = seen.first(row0), some_last = seen.last(row0 + kRows - 1);
+  const int all_first = seen.first(row0 + kRows - 1), all_last = seen.last(row0);
 
   // A scale of 0 becomes one too small to count, but large enough for −inf · c = −inf.
   const float c = max(fabsf(scale) * 1.44269504f, 1e-37f);
@@ -128,25 +128,25 @@ __global__ void __launch_bounds__(kThreads)
       load_tile<kStage, D>(v_copy, v_next, v_stride, seen.count, columns);
     }
     std::uint32_t q_tile[S::kKeepQ ? D / 16 : 1][W][4];
-    for (int j = 0; j < seen.count; j += kStage) {           // counted from first_key
-      const int here = j / kStage % 2 * (kPages * kStage);  // where the stage that has come begins
+    for (int stage = 0; stage < seen.count; stage += kStage) {  // counted from first_key
+      const int here = stage / kStage % 2 * (kPages * kStage);  // where the stage begins
       //# region load_kv
       cp_async_wait<0>();
       __syncthreads();  // everybody's part is there, and nobody needs the stage before any more
       k_next += kStage * k_stride, v_next += kStage * v_stride;
-      if (const int left = seen.count - j - kStage; left > 0) {
+      if (const int left = seen.count - stage - kStage; left > 0) {
         const int there = kPages * kStage - here;
         load_tile<kStage, D>(k_copy.behind(there), k_next, k_stride, left, columns);
         load_tile<kStage, D>(v_copy.behind(there), v_next, v_stride, left, columns);
       }
       //# endregion
-      if (S::kKeepQ && j == 0)
+      if (S::kKeepQ && stage == 0)
         for (int x = 0; x < D; x += 16)
           for (int w = 0; w < W; ++w) ldmatrix_x4(q_tile[x / 16][w], q_place.at(16 * w, x));
 #pragma unroll
-      for (int j0 = 0; j0 < kStage; j0 += Bc) {
-        const int at = j + j0;
-        if (at + Bc <= some_first || at >= some_last) continue;
+      for (int part = 0; part < kStage; part += Bc) {
+        const int j0 = stage + part;
+        if (j0 + Bc <= some_first || j0 >= some_last) continue;
         //# region scores  S = Q Kᵀ
         float s_tile[W][Bc / 8][4] = {};
 #pragma unroll
@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
           for (int n = 0; n < Bc / 8; n += 2) {
             std::uint32_t k[2][2];
-            ldmatrix_x4(k[0], k[1], k_place.behind(here).at(j0 + 8 * n, x));
+            ldmatrix_x4(k[0], k[1], k_place.behind(here).at(part + 8 * n, x));
             for (int w = 0; w < W; ++w) {
               mma_m16n8k16<T>(s_tile[w][n], q[w], k[0], s_tile[w][n]);
               mma_m16n8k16<T>(s_tile[w][n + 1], q[w], k[1], s_tile[w][n + 1]);
@@ -165,9 +165,9 @@ __global__ void __launch_bounds__(kThreads)
         }
         //# endregion
         // After one tile that all see every row has an m.
-        if (exact || at < all_first + Bc || at + Bc > all_last) {
-          const BlockMask tile = seen.from_key(at);
-          const bool whole = at >= all_first && at + Bc <= all_last;
+        if (exact || j0 < all_first + Bc || j0 + Bc > all_last) {
+          const BlockMask tile = seen.from_key(j0);
+          const bool whole = j0 >= all_first && j0 + Bc <= all_last;
 #pragma unroll
           for (int r = 0; r < R; ++r) {  // rows g, g + 8, …
             float(&s_i)[Bc / 8][4] = s_tile[r / 2];
@@ -177,7 +177,8 @@ __global__ void __launch_bounds__(kThreads)
             const int first = tile.first(i), last = finished >> r & 1 ? 0 : tile.last(i);
             for (int n = 0; n < Bc / 8 && (exact || !whole); ++n)
               for (int y = 0; y < 2; ++y)
-                if (const int k = 8 * n + 2 * t + y; k < first || k >= last) s_i[n][e + y] = -INFINITY;
+                if (const int k = 8 * n + 2 * t + y; k < first || k >= last)
+                  s_i[n][e + y] = -INFINITY;
             //# endregion
             //# region rowmax  m = max(m, max s), of 4 neighbouring threads that share the row
             const float m_old = sM[r];
@@ -221,7 +222,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
           for (int n = 0; n < D / 8; n += 2) {
             std::uint32_t v[2][2];
-            ldmatrix_x4_trans(v[0], v[1], v_place.behind(here).at(j0 + k0, 8 * n));
+            ldmatrix_x4_trans(v[0], v[1], v_place.behind(here).at(part + k0, 8 * n));
             for (int w = 0; w < W; ++w) {
               mma_m16n8k16<T>(o_tile[w][n], p[w], v[0], o_tile[w][n]);
               mma_m16n8k16<T>(o_tile[w][n + 1], p[w], v[1], o_tile[w][n + 1]);
@@ -245,6 +246,7 @@ __global__ void __launch_bounds__(kThreads)
     if (exact || !__syncthreads_or(finished != (1u << R) - 1)) break;
   }
   // O goes through the warp's own rows of sQ, which no other warp reads.
+  const Global<T> gO = O.head(b, h)[i0 + row0];
   if (seen.count == 0) {  // then nobody has waited for Q yet
     cp_async_wait<0>();
     __syncthreads();
@@ -267,17 +269,15 @@ __global__ void __launch_bounds__(kThreads)
   }
   __syncwarp();
   //# region store  16 bytes a thread
-  const Index o_stride = contiguous ? D : O.row_stride;
-  const Global<T> gO = O.head(b, h)[i0 + row0];
 #pragma unroll
   for (int e = lane; e < kRows * D / 8; e += 32) {
     const int i = e / (D / 8), x = e % (D / 8) * 8;
     if (i0 + row0 + i < i1 && x < columns)
-      store_vector(gO + (i * o_stride + x),
+      store_vector(gO + (i * O.row_stride + x),
                    load_vector<uint4>(Place<T, Br>(sQ, row0 + i, x).at(0, 0)));
   }
   //# endregion
 }
 
 }  // namespace FA_TARGET
-}  // namespace stage5::step5k
+}  // namespace stage5::step5p
