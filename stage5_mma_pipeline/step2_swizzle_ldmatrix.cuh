@@ -152,10 +152,9 @@ __global__ void __launch_bounds__(kThreads)
       for (int n = 0; n < D / 8; n += 2) {
         std::uint32_t v[2][2];
         ldmatrix_x4_trans(v[0], v[1], at(sV, k0 + below, 8 * n + beside));
-        for (int w = 0; w < W; ++w) {
-          mma_m16n8k16<T>(o_tile[w][n], p[w], v[0], o_tile[w][n]);
-          mma_m16n8k16<T>(o_tile[w][n + 1], p[w], v[1], o_tile[w][n + 1]);
-        }
+        for (int w = 0; w < W; ++w)
+          for (int y = 0; y < 2; ++y)
+            mma_m16n8k16<T>(o_tile[w][n + y], p[w], v[y], o_tile[w][n + y]);
       }
     }
     //# endregion

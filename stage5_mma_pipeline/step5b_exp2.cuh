@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(kThreads)
     const SharedTile<T, D> sK = sK_both + buffer * Bc, sV = sV_both + buffer * Bc;
     //# region load_kv
     cp_async_wait<0>();
-    __syncthreads();  // everybody's part is there, and nobody needs the tile before any more
+    __syncthreads();  // everybody's part is there, and nobody needs the one before any more
     if (const Index next = j0 + Bc; next < keys.last) {
       load_tile<Bc, D>(sK_both + (buffer ^ 1) * Bc, gK, next, keys.last);
       load_tile<Bc, D>(sV_both + (buffer ^ 1) * Bc, gV, next, keys.last);
@@ -178,10 +178,9 @@ __global__ void __launch_bounds__(kThreads)
       for (int n = 0; n < D / 8; n += 2) {
         std::uint32_t v[2][2];
         ldmatrix_x4_trans(v[0], v[1], at(sV, k0 + below, 8 * n + beside));
-        for (int w = 0; w < W; ++w) {
-          mma_m16n8k16<T>(o_tile[w][n], p[w], v[0], o_tile[w][n]);
-          mma_m16n8k16<T>(o_tile[w][n + 1], p[w], v[1], o_tile[w][n + 1]);
-        }
+        for (int w = 0; w < W; ++w)
+          for (int y = 0; y < 2; ++y)
+            mma_m16n8k16<T>(o_tile[w][n + y], p[w], v[y], o_tile[w][n + y]);
       }
     }
     //# endregion

@@ -111,10 +111,10 @@ __global__ void __launch_bounds__(kThreads)
   }
   for (int j0 = 0; j0 < seen.count; j0 += Bc) {  // counted from first_key
     const BlockMask tile = seen.from_key(j0);
-    const int here = j0 / Bc % 2 * Bc;           // where the tile begins
+    const int here = j0 / Bc % 2 * Bc;  // where the tile begins
     //# region load_kv
     cp_async_wait<0>();
-    __syncthreads();  // everybody's part is there, and nobody needs the tile before any more
+    __syncthreads();  // everybody's part is there, and nobody needs the one before any more
     k_next += Bc * k_stride, v_next += Bc * v_stride;
     if (const int left = seen.count - j0 - Bc; left > 0) {
       const int there = Bc - here;
@@ -208,10 +208,9 @@ __global__ void __launch_bounds__(kThreads)
       for (int n = 0; n < D / 8; n += 2) {
         std::uint32_t v[2][2];
         ldmatrix_x4_trans(v[0], v[1], at(sV + here, k0 + below, 8 * n + beside));
-        for (int w = 0; w < W; ++w) {
-          mma_m16n8k16<T>(o_tile[w][n], p[w], v[0], o_tile[w][n]);
-          mma_m16n8k16<T>(o_tile[w][n + 1], p[w], v[1], o_tile[w][n + 1]);
-        }
+        for (int w = 0; w < W; ++w)
+          for (int y = 0; y < 2; ++y)
+            mma_m16n8k16<T>(o_tile[w][n + y], p[w], v[y], o_tile[w][n + y]);
       }
     }
     //# endregion

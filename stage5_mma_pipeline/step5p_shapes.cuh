@@ -1,7 +1,7 @@
-// Step 5p: tiles by head dimension. Up to d = 64 Q's fragments stay in registers and 128 keys wait
-// for one barrier; beyond d = 128, where 32 queries' O wouldn't fit, a warp has 16.
+// Step 5p: tiles by head dimension, up to d = 256. Where the O of 32 queries wouldn't fit into a
+// warp's registers, it has 16; rows of d = 32 and 96 fill half a page, and nothing copies the rest.
 //
-// Costs: as step 5j.
+// Costs: as the step before up to d = 128; beyond, K and V come once for 64 queries, not 128.
 // Look first at the constants, then at which of them each array's size depends on.
 #pragma once
 
@@ -31,15 +31,13 @@ constexpr std::size_t kSharedBytes =
     128 * Shape<D>::kPages*(Shape<D>::Br + 4 * Shape<D>::kStage) + Shape<D>::Br * 16;
 
 /// Starts copying `there` rows of `columns`, as one group of copies; `from` is this thread's first
-/// piece, `to` where it goes. Rows and columns that aren't there become 0: what lies there may be NaN,
-/// and 0 · NaN is NaN.
+/// piece. Rows and columns that aren't there become 0: what lies there may be NaN, and 0 · NaN is NaN.
 template <int rows, int D, class T>
 __device__ void load_tile(
     Place<T, rows> to, Global<const T> from, Index stride, int there, int columns) {
-  constexpr int at_once = kThreads / 8;
-  const int row = threadIdx.x / 8, column = threadIdx.x % 8 * 8;
+  const int row = threadIdx.x / 8, column = threadIdx.x % 8 * 8;  // this thread's first 8 columns
 #pragma unroll
-  for (int i = 0; i < rows; i += at_once)
+  for (int i = 0; i < rows; i += kThreads / 8)
 #pragma unroll
     for (int x = 0; x < D; x += 64) {
       const bool is_there = row + i < there && column + x < columns;
@@ -62,8 +60,9 @@ __global__ void __launch_bounds__(kThreads)
                      float scale,              // usually 1/√d
                      Mask mask) {              // which keys each query sees
   using S = Shape<D>;
-  constexpr int Br = S::Br, Bc = S::Bc, kStage = S::kStage, kPages = S::kPages;
-  constexpr int kRows = S::kRows, R = kRows / 8, W = kRows / 16;
+  constexpr int kRows = S::kRows, Br = S::Br, Bc = S::Bc, kStage = S::kStage, kPages = S::kPages;
+  constexpr int R = kRows / 8, W = kRows / 16;  // a thread has R rows, a warp W pieces of 16
+  constexpr bool kKeepQ = S::kKeepQ;
   SharedMemory memory = shared_memory();
   const SharedTile<T, 64> sQ = memory.tile<T, 64>("sQ", kPages * Br);
   const SharedTile<T, 64> sK = memory.tile<T, 64>("sK", 2 * kPages * kStage);
@@ -105,6 +104,7 @@ __global__ void __launch_bounds__(kThreads)
 
   // A scale of 0 becomes one too small to count, but large enough for −inf · c = −inf.
   const float c = max(fabsf(scale) * 1.44269504f, 1e-37f);
+
   //# region load_q
   const Global<const T> gQ = Q.head(b, h)[i0] + (copy_row * q_stride + copy_column);
   load_tile<Br, D>(q_copy, gQ, q_stride, static_cast<int>(i1 - i0), columns);
@@ -127,12 +127,12 @@ __global__ void __launch_bounds__(kThreads)
       load_tile<kStage, D>(k_copy, k_next, k_stride, seen.count, columns);
       load_tile<kStage, D>(v_copy, v_next, v_stride, seen.count, columns);
     }
-    std::uint32_t q_tile[S::kKeepQ ? D / 16 : 1][W][4];
+    std::uint32_t q_tile[kKeepQ ? D / 16 : 1][W][4];
     for (int stage = 0; stage < seen.count; stage += kStage) {  // counted from first_key
       const int here = stage / kStage % 2 * (kPages * kStage);  // where the stage begins
       //# region load_kv
       cp_async_wait<0>();
-      __syncthreads();  // everybody's part is there, and nobody needs the stage before any more
+      __syncthreads();  // everybody's part is there, and nobody needs the one before any more
       k_next += kStage * k_stride, v_next += kStage * v_stride;
       if (const int left = seen.count - stage - kStage; left > 0) {
         const int there = kPages * kStage - here;
@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(kThreads)
         load_tile<kStage, D>(v_copy.behind(there), v_next, v_stride, left, columns);
       }
       //# endregion
-      if (S::kKeepQ && stage == 0)
+      if (kKeepQ && stage == 0)
         for (int x = 0; x < D; x += 16)
           for (int w = 0; w < W; ++w) ldmatrix_x4(q_tile[x / 16][w], q_place.at(16 * w, x));
 #pragma unroll
@@ -151,8 +151,8 @@ __global__ void __launch_bounds__(kThreads)
         float s_tile[W][Bc / 8][4] = {};
 #pragma unroll
         for (int x = 0; x < D; x += 16) {
-          std::uint32_t(&q)[W][4] = q_tile[S::kKeepQ ? x / 16 : 0];
-          for (int w = 0; w < W && !S::kKeepQ; ++w) ldmatrix_x4(q[w], q_place.at(16 * w, x));
+          std::uint32_t(&q)[W][4] = q_tile[kKeepQ ? x / 16 : 0];
+          for (int w = 0; w < W && !kKeepQ; ++w) ldmatrix_x4(q[w], q_place.at(16 * w, x));
 #pragma unroll
           for (int n = 0; n < Bc / 8; n += 2) {
             std::uint32_t k[2][2];
@@ -206,8 +206,8 @@ __global__ void __launch_bounds__(kThreads)
         for (int k0 = 0; k0 < Bc; k0 += 16) {
           std::uint32_t p[W][4];
           for (int w = 0; w < W; ++w) {
-            // What the scores' product left in this thread is what this product takes from it.
             for (int a = 0; a < 4; ++a) {
+              // What the scores' product left in this thread is what this product takes from it.
               //# region exp  p = 2^(c s − c m)
               const float* s = &s_tile[w][k0 / 8 + a / 2][a % 2 * 2];
               const float mc = mc_rows[2 * w + a % 2];
@@ -223,10 +223,9 @@ __global__ void __launch_bounds__(kThreads)
           for (int n = 0; n < D / 8; n += 2) {
             std::uint32_t v[2][2];
             ldmatrix_x4_trans(v[0], v[1], v_place.behind(here).at(part + k0, 8 * n));
-            for (int w = 0; w < W; ++w) {
-              mma_m16n8k16<T>(o_tile[w][n], p[w], v[0], o_tile[w][n]);
-              mma_m16n8k16<T>(o_tile[w][n + 1], p[w], v[1], o_tile[w][n + 1]);
-            }
+            for (int w = 0; w < W; ++w)
+              for (int y = 0; y < 2; ++y)
+                mma_m16n8k16<T>(o_tile[w][n + y], p[w], v[y], o_tile[w][n + y]);
           }
         }
         //# endregion
