@@ -82,7 +82,6 @@ __global__ void __launch_bounds__(kThreads)
   const int below = lane % 16, beside = lane / 16 * 8;
   const int k_below = lane % 8 + beside, k_beside = lane % 16 / 8 * 8;
   const int copy_row = threadIdx.x / 8, copy_column = threadIdx.x % 8 * 8;  // where it copies
-  const Index q_stride = contiguous ? D : Q.row_stride;
   const Index k_stride = contiguous ? D : K.row_stride, v_stride = contiguous ? D : V.row_stride;
   const int columns = contiguous ? D : static_cast<int>(Q.d);
 
@@ -90,6 +89,7 @@ __global__ void __launch_bounds__(kThreads)
   const float c = max(fabsf(scale) * 1.44269504f, 1e-37f);
 
   //# region load_q
+  const Index q_stride = contiguous ? D : Q.row_stride;
   const Global<const T> gQ = Q.head(b, h)[i0] + (copy_row * q_stride + copy_column);
   load_tile<Br, D>(sQ, gQ, q_stride, static_cast<int>(i1 - i0), columns);
   if (scale < 0) {  // then −Q has the scores that c wants

@@ -81,9 +81,7 @@ __global__ void __launch_bounds__(kThreads)
   const Place<T, Bc> k_place(sK, lane % 8 + beside, lane % 16 / 8 * 8);
   const Place<T, Bc> v_place(sV, below, beside);
   const int copy_row = threadIdx.x / 8, copy_column = threadIdx.x % 8 * 8;  // where it copies
-  const Place<T, Br> q_copy(sQ, copy_row, copy_column);
   const Place<T, Bc> k_copy(sK, copy_row, copy_column), v_copy(sV, copy_row, copy_column);
-  const Index q_stride = contiguous ? D : Q.row_stride;
   const Index k_stride = contiguous ? D : K.row_stride, v_stride = contiguous ? D : V.row_stride;
   const int columns = contiguous ? D : static_cast<int>(Q.d);
   // Keys that some of the warp's queries see, and those that all of them see.
@@ -94,6 +92,8 @@ __global__ void __launch_bounds__(kThreads)
   const float c = max(fabsf(scale) * 1.44269504f, 1e-37f);
 
   //# region load_q
+  const Place<T, Br> q_copy(sQ, copy_row, copy_column);
+  const Index q_stride = contiguous ? D : Q.row_stride;
   const Global<const T> gQ = Q.head(b, h)[i0] + (copy_row * q_stride + copy_column);
   load_tile<Br, D>(q_copy, gQ, q_stride, static_cast<int>(i1 - i0), columns);
   if (scale < 0) {  // then −Q has the scores that c wants

@@ -93,9 +93,7 @@ __global__ void __launch_bounds__(kThreads)
   const Place<T, kStage> k_place(sK, lane % 8 + beside, lane % 16 / 8 * 8);
   const Place<T, kStage> v_place(sV, below, beside);
   const int copy_row = threadIdx.x / 8, copy_column = threadIdx.x % 8 * 8;  // where it copies
-  const Place<T, Br> q_copy(sQ, copy_row, copy_column);
   const Place<T, kStage> k_copy(sK, copy_row, copy_column), v_copy(sV, copy_row, copy_column);
-  const Index q_stride = contiguous ? D : Q.row_stride;
   const Index k_stride = contiguous ? D : K.row_stride, v_stride = contiguous ? D : V.row_stride;
   const int columns = contiguous ? D : static_cast<int>(Q.d);
   // Keys that some of the warp's queries see, and those that all of them see.
@@ -106,6 +104,8 @@ __global__ void __launch_bounds__(kThreads)
   const float c = max(fabsf(scale) * 1.44269504f, 1e-37f);
 
   //# region load_q
+  const Place<T, Br> q_copy(sQ, copy_row, copy_column);
+  const Index q_stride = contiguous ? D : Q.row_stride;
   const Global<const T> gQ = Q.head(b, h)[i0] + (copy_row * q_stride + copy_column);
   load_tile<Br, D>(q_copy, gQ, q_stride, static_cast<int>(i1 - i0), columns);
   if (scale < 0) {  // then −Q has the scores that c wants
@@ -117,6 +117,7 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   //# endregion
+  std::uint32_t q_tile[kKeepQ ? D / 16 : 1][W][4];
   float mc_rows[R] = {}, l_tile[W][4] = {}, o_tile[W][D / 8][4] = {};
   for (int r = 0; r < R; ++r) sM[r] = -INFINITY;
   unsigned finished = 0;  // rows that are done: bit r for row g + 8r
@@ -127,7 +128,7 @@ __global__ void __launch_bounds__(kThreads)
       load_tile<kStage, D>(k_copy, k_next, k_stride, seen.count, columns);
       load_tile<kStage, D>(v_copy, v_next, v_stride, seen.count, columns);
     }
-    std::uint32_t q_tile[kKeepQ ? D / 16 : 1][W][4];
+    if (seen.count == 0) cp_async_wait<0>();  // then no tile waits for Q, but the vote is a barrier
     for (int stage = 0; stage < seen.count; stage += kStage) {  // counted from first_key
       const int here = stage / kStage % 2 * (kPages * kStage);  // where the stage begins
       //# region load_kv
@@ -246,10 +247,6 @@ __global__ void __launch_bounds__(kThreads)
   }
   // O goes through the warp's own rows of sQ, which no other warp reads.
   const Global<T> gO = O.head(b, h)[i0 + row0];
-  if (seen.count == 0) {  // then nobody has waited for Q yet
-    cp_async_wait<0>();
-    __syncthreads();
-  }
   __syncwarp();  // no lane reads Q any more
 #pragma unroll
   for (int r = 0; r < R; ++r) {
