@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kThreads)
     cp_async_wait<0>();
     __syncthreads();
     for (int e = threadIdx.x; e < Br * D / 2; e += kThreads) {
-      const auto two = sQ[0] + 2 * e;
+      const auto two = Place<T, Br>(sQ, e / (D / 2), e % (D / 2) * 2).at(0, 0);
       store_vector(two, load_vector<std::uint32_t>(two) ^ 0x80008000);
     }
   }
@@ -114,9 +114,8 @@ __global__ void __launch_bounds__(kThreads)
     __syncthreads();  // everybody's part is there, and nobody needs the one before any more
     k_next += Bc * k_stride, v_next += Bc * v_stride;
     if (const int left = seen.count - j0 - Bc; left > 0) {
-      const int there = kPages * Bc - here;
-      load_tile<Bc, D>(sK + there, k_next, k_stride, left, columns);
-      load_tile<Bc, D>(sV + there, v_next, v_stride, left, columns);
+      load_tile<Bc, D>(sK + (kPages * Bc - here), k_next, k_stride, left, columns);
+      load_tile<Bc, D>(sV + (kPages * Bc - here), v_next, v_stride, left, columns);
     }
     //# endregion
     if (tile.last(row0 + kRows - 1) <= 0 || tile.first(row0) >= Bc) continue;

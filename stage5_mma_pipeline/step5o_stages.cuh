@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(kThreads)
     cp_async_wait<0>();
     __syncthreads();
     for (int e = threadIdx.x; e < Br * D / 2; e += kThreads) {
-      const auto two = sQ[0] + 2 * e;
+      const auto two = Place<T, Br>(sQ, e / (D / 2), e % (D / 2) * 2).at(0, 0);
       store_vector(two, load_vector<std::uint32_t>(two) ^ 0x80008000);
     }
   }
