@@ -30,7 +30,7 @@ __device__ Shared<T> at(SharedTile<T, D> tile, int i, int x) {
 }
 
 /// Starts copying `there` rows of `columns`, as one group of copies; `from` is this thread's first
-/// piece. Rows and columns that aren't there become 0: what lies there may be NaN, and 0 · NaN is NaN.
+/// piece. Rows and columns that aren't there become 0: those may be NaN, and 0 · NaN is NaN.
 template <int rows, int D, class T>
 __device__ void load_tile(
     SharedTile<T, D> tile, Global<const T> from, Index stride, int there, int columns) {

@@ -1,5 +1,5 @@
-// Step 5j: places. Tiles lie in pages of 64 columns, so that a lane's address lies one XOR away from
-// its first one, and where the compiler knows row and column a constant away (Place, in gpu.cuh).
+// Step 5j: places. Tiles lie in pages of 64 columns, and an address is one XOR away from the lane's
+// first one, or a constant where the compiler knows the way (Place, in gpu.cuh).
 //
 // Costs: as step 5i, with fewer integer instructions.
 // Look first at the bits of an address: which of them are the row's, which the piece's?
@@ -23,7 +23,7 @@ template <int D>
 constexpr std::size_t kSharedBytes = 2 * D*(Br + 4 * Bc);
 
 /// Starts copying `there` rows of `columns`, as one group of copies; `from` is this thread's first
-/// piece. Rows and columns that aren't there become 0: what lies there may be NaN, and 0 · NaN is NaN.
+/// piece. Rows and columns that aren't there become 0: those may be NaN, and 0 · NaN is NaN.
 template <int rows, int D, class T>
 __device__ void load_tile(
     SharedTile<T, 64> tile, Global<const T> from, Index stride, int there, int columns) {

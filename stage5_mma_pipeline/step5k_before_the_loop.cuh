@@ -1,5 +1,5 @@
-// Step 5k: what can be known before the loop is. Of each tile a warp only asks: do some of my queries
-// see some of it, do all see all? And where a thread copies to is one place for all tiles.
+// Step 5k: what can be known before the loop. Of a tile a warp only asks: do some of my queries see
+// some of it, do all see all? And a thread copies to one place, whichever the tile.
 //
 // Costs: as step 5j, with fewer integer instructions; masks only where this warp's edge is.
 // Look first at which queries of a warp decide: with any mask, the first and the last.
@@ -23,7 +23,7 @@ template <int D>
 constexpr std::size_t kSharedBytes = 2 * D*(Br + 4 * Bc);
 
 /// Starts copying `there` rows of `columns`, as one group of copies; `from` is this thread's first
-/// piece. Rows and columns that aren't there become 0: what lies there may be NaN, and 0 · NaN is NaN.
+/// piece. Rows and columns that aren't there become 0: those may be NaN, and 0 · NaN is NaN.
 template <int rows, int D, class T>
 __device__ void load_tile(
     Place<T, rows> to, Global<const T> from, Index stride, int there, int columns) {

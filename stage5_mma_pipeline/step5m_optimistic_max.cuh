@@ -1,5 +1,5 @@
-// Step 5m: an optimistic maximum. m is what the first tiles say, and waits in shared memory. Where a
-// later score passed it by far, l says so at the end, and the second pass does the row exactly.
+// Step 5m: an optimistic maximum. m is what the first tiles say, and waits in shared memory. Where
+// later scores passed it by far, l says so at the end, and the second pass does the row exactly.
 //
 // Costs: as step 5l, without a maximum in nearly all tiles; twice that where scores keep growing.
 // Look first at what l can be, if no score passed m by more than P has room for.
@@ -24,7 +24,7 @@ template <int D>
 constexpr std::size_t kSharedBytes = 2 * D*(Br + 4 * Bc) + Br * 16;
 
 /// Starts copying `there` rows of `columns`, as one group of copies; `from` is this thread's first
-/// piece. Rows and columns that aren't there become 0: what lies there may be NaN, and 0 · NaN is NaN.
+/// piece. Rows and columns that aren't there become 0: those may be NaN, and 0 · NaN is NaN.
 template <int rows, int D, class T>
 __device__ void load_tile(
     Place<T, rows> to, Global<const T> from, Index stride, int there, int columns) {
@@ -40,7 +40,7 @@ __device__ void load_tile(
 }
 
 /// Grid: one block a tile of queries, Nq/Br · Hq · B in x alone (y and z end at 65,535).
-/// Block: 4 warps. Shared memory: Q [128, D], two K and V [64, D] in T: 48, 96 KiB for D = 64, 128.
+/// Block: 4 warps. Shared memory: Q, two tiles of K and V in T, m.
 template <class T, int D, bool contiguous>
 __global__ void __launch_bounds__(kThreads)
     attention_kernel(GlobalTensor<const T> Q,  // [B, Hq, Nq, d]

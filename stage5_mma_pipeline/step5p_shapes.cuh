@@ -1,7 +1,7 @@
 // Step 5p: tiles by head dimension, up to d = 256. Where the O of 32 queries wouldn't fit into a
 // warp's registers, it has 16; rows of d = 32 and 96 fill half a page, and nothing copies the rest.
 //
-// Costs: as the step before up to d = 128; beyond, K and V come once for 64 queries, not 128.
+// Costs: as step 5o up to d = 128; beyond, K and V come once for 64 queries, not for 128.
 // Look first at the constants, then at which of them each array's size depends on.
 #pragma once
 
@@ -31,7 +31,7 @@ constexpr std::size_t kSharedBytes =
     128 * Shape<D>::kPages*(Shape<D>::Br + 4 * Shape<D>::kStage) + Shape<D>::Br * 16;
 
 /// Starts copying `there` rows of `columns`, as one group of copies; `from` is this thread's first
-/// piece. Rows and columns that aren't there become 0: what lies there may be NaN, and 0 · NaN is NaN.
+/// piece. Rows and columns that aren't there become 0: those may be NaN, and 0 · NaN is NaN.
 template <int rows, int D, class T>
 __device__ void load_tile(
     Place<T, rows> to, Global<const T> from, Index stride, int there, int columns) {
@@ -48,8 +48,7 @@ __device__ void load_tile(
 }
 
 /// Grid: one block a tile of queries, Nq/Br · Hq · B in x alone (y and z end at 65,535).
-/// Block: 4 warps. Shared memory: Q [Br, D], two K and V [kStage, D] in T, m: 80, 96 KiB for D = 64,
-/// 128, and 2 KiB.
+/// Block: 4 warps. Shared memory: Q, two stages of K and V in T, m: 82, 98 KiB for D = 64, 128.
 template <class T, int D, bool contiguous>
 __global__ void __launch_bounds__(kThreads)
     attention_kernel(GlobalTensor<const T> Q,  // [B, Hq, Nq, d]

@@ -1,5 +1,5 @@
-// Step 6a: the copy engine of cc 9.0 (TMA) brings Q. One thread asks for the whole tile, which arrives
-// as Places want it; a barrier in memory counts its bytes, and who waits there can read them.
+// Step 6a: the copy engine of cc 9.0 (TMA) brings Q. One thread asks for the tile, which arrives as
+// Places want it; a barrier in memory counts its bytes, and who has waited there can read them.
 //
 // Costs: as step 5p, without the copies' instructions for Q.
 // Look first at what the barrier must be told before the copy begins.
@@ -37,7 +37,7 @@ struct TileMaps {
 };
 
 /// Starts copying `there` rows of `columns`, as one group of copies; `from` is this thread's first
-/// piece. Rows and columns that aren't there become 0: what lies there may be NaN, and 0 · NaN is NaN.
+/// piece. Rows and columns that aren't there become 0: those may be NaN, and 0 · NaN is NaN.
 template <int rows, int D, class T>
 __device__ void load_tile(
     Place<T, rows> to, Global<const T> from, Index stride, int there, int columns) {
@@ -54,8 +54,7 @@ __device__ void load_tile(
 }
 
 /// Grid: one block a tile of queries, Nq/Br · Hq · B in x alone (y and z end at 65,535).
-/// Block: 4 warps. Shared memory: Q [Br, D], two K and V [kStage, D] in T, m: 80, 96 KiB for D = 64,
-/// 128, and 2 KiB.
+/// Block: 4 warps. Shared memory: Q, two stages of K and V in T, m: 82, 98 KiB for D = 64, 128.
 template <class T, int D, bool contiguous>
 __global__ void __launch_bounds__(kThreads)
     attention_kernel(GlobalTensor<const T> Q,  // [B, Hq, Nq, d]

@@ -1,7 +1,7 @@
-// Step 6b: TMA brings K and V too, whole stages, where one thread asks for them; all others do nothing
-// but wait for the bytes. What is read must be read before it is overwritten: the proxies' fence.
+// Step 6b: TMA brings K and V too, in whole stages. One thread asks; others wait for bytes.
+// Before it asks, the copy engine must learn what has been read: a fence.
 //
-// Costs: as the step before, without the copies' instructions.
+// Costs: as step 6a, without the copies' instructions.
 // Look first at parities: how does a barrier that counts phases know which one a warp waits for?
 #pragma once
 
@@ -37,8 +37,7 @@ struct TileMaps {
 };
 
 /// Grid: one block a tile of queries, Nq/Br · Hq · B in x alone (y and z end at 65,535).
-/// Block: 4 warps. Shared memory: Q [Br, D], two K and V [kStage, D] in T, m: 80, 96 KiB for D = 64,
-/// 128, and 2 KiB.
+/// Block: 4 warps. Shared memory: Q, two stages of K and V in T, m: 82, 98 KiB for D = 64, 128.
 template <class T, int D>
 __global__ void __launch_bounds__(kThreads)
     attention_kernel(GlobalTensor<const T> Q,  // [B, Hq, Nq, d]

@@ -1,7 +1,7 @@
-// Step 6c: a ring. A stage is full when its bytes have landed, and empty when all warps have read it;
+// Step 6c: a ring. A stage is full when its bytes have landed, empty when all have read it, and the
 // warps take turns in filling it anew. No barrier of the block is left in the loop.
 //
-// Costs: as the step before, and a warp waits for data alone, nearly never for another warp.
+// Costs: as step 6b, without its barriers of the block.
 // Look first at the life of a stage: full, read, empty, asked for anew.
 #pragma once
 
@@ -37,8 +37,7 @@ struct TileMaps {
 };
 
 /// Grid: one block a tile of queries, Nq/Br · Hq · B in x alone (y and z end at 65,535).
-/// Block: 4 warps. Shared memory: Q [Br, D], two K and V [kStage, D] in T, m: 80, 96 KiB for D = 64,
-/// 128, and 2 KiB.
+/// Block: 4 warps. Shared memory: Q, two stages of K and V in T, m: 82, 98 KiB for D = 64, 128.
 template <class T, int D>
 __global__ void __launch_bounds__(kThreads)
     attention_kernel(GlobalTensor<const T> Q,  // [B, Hq, Nq, d]
@@ -99,8 +98,8 @@ __global__ void __launch_bounds__(kThreads)
     tma_load(sK + here, maps.K, first_key + key, kv, b, full + turn % 2);
     tma_load(sV + here, maps.V, first_key + key, kv, b, full + turn % 2);
   };
-  // Warps take turns: in the midst of a stage one of them waits until all have read the one before, and
-  // has its place filled with the one behind. The others are rarely that far behind.
+  // Warps take turns: in the midst of a stage one waits until all have read the one before, and has
+  // its place filled with the one behind. The others are rarely that far behind.
   const auto refill = [&](int stage, int turn) {
     if (stage == 0 || stage + 1 >= stages || warp != turn % kWarps || lane != 0) return;
     mbarrier_wait(empty + (turn - 1) % 2, (turn - 1) / 2 % 2);

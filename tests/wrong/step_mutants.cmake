@@ -27,14 +27,22 @@ fa_step_mutant(no_wait_for_k STEPS 3 FAULT "${both}" CAUSE "no wait for the copi
   FIND "cp_async_wait<1>();" REPLACE "")
 fa_step_mutant(no_wait_for_v STEPS 3 FAULT "${in_flight}" CAUSE "no wait for the copy of V"
   FIND "cp_async_wait<0>();" REPLACE "")
-fa_step_mutant(no_wait STEPS 4 5i 5p FAULT "${in_flight}" CAUSE "no wait for the copies of a tile"
+fa_step_mutant(no_wait STEPS 4 5i FAULT "${in_flight}" CAUSE "no wait for the copies of a tile"
   FIND "cp_async_wait<0>();
     __syncthreads();  // everybody's part" REPLACE "__syncthreads();  // everybody's part")
-fa_step_mutant(wait_too_short STEPS 4 5i 5p FAULT "${both}"
+fa_step_mutant(wait_too_short STEPS 4 5i FAULT "${both}"
   CAUSE "the wait leaves one group of copies under way, which is V's"
   FIND "cp_async_wait<0>();
     __syncthreads();  // everybody's part" REPLACE "cp_async_wait<1>();
     __syncthreads();  // everybody's part")
+fa_step_mutant(no_wait STEPS 5p FAULT "${in_flight}" CAUSE "no wait for the copies of a stage"
+  FIND "cp_async_wait<0>();
+      __syncthreads();  // everybody's part" REPLACE "__syncthreads();  // everybody's part")
+fa_step_mutant(wait_too_short STEPS 5p FAULT "${both}"
+  CAUSE "the wait leaves one group of copies under way, which is V's"
+  FIND "cp_async_wait<0>();
+      __syncthreads();  // everybody's part" REPLACE "cp_async_wait<1>();
+      __syncthreads();  // everybody's part")
 # A warp turns round what others have not begun to copy, and writes it.
 fa_step_mutant(no_wait_for_sign STEPS 5b 5i 5p FAULT "${both} and ${unwritten}"
   CAUSE "Q's sign is turned round while Q is still under way"
