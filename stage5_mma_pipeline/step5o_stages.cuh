@@ -255,11 +255,12 @@ __global__ void __launch_bounds__(kThreads)
   }
   __syncwarp();
   //# region store  16 bytes a thread
+  const Index o_stride = contiguous ? D : O.row_stride;
 #pragma unroll
   for (int e = lane; e < kRows * D / 8; e += 32) {
     const int i = e / (D / 8), x = e % (D / 8) * 8;
     if (i0 + row0 + i < i1 && x < columns)
-      store_vector(gO + (i * O.row_stride + x),
+      store_vector(gO + (i * o_stride + x),
                    load_vector<uint4>(Place<T, Br>(sQ, row0 + i, x).at(0, 0)));
   }
   //# endregion
