@@ -14,6 +14,7 @@ using namespace fa;
 
 constexpr int kRows = 16, kWarps = 4, kThreads = 32 * kWarps;
 constexpr int Br = kRows * kWarps, Bc = 64;
+constexpr int R = kRows / 8, W = kRows / 16;  // a thread has R rows, a warp W pieces of 16
 
 template <int D>
 constexpr std::size_t kSharedBytes = 2 * D*(Br + 2 * Bc);
@@ -54,15 +55,16 @@ __global__ void __launch_bounds__(kThreads)
   const Index i0 = (tiles - 1 - blockIdx.x % tiles) * Br, i1 = min(i0 + Br, Q.N);
   const GlobalMatrix<const T> gK = K.head(b, h / (Q.H / K.H)), gV = V.head(b, h / (Q.H / K.H));
   // The thread's, in each piece of 16 queries by 8 keys (or columns) that an mma gives its warp:
-  // rows g and g + 8, keys 2t and 2t + 1 of both. w counts pieces below each other, of which the
-  // warp's rows are kRows / 16, n those beside each other.
-  const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-  const int row = warp * kRows + g;
+  // rows g and g + 8, keys 2t and 2t + 1 of both. w counts pieces below each other, n those
+  // beside each other.
+  const int warp = threadIdx.x / 32;
+  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  const int row0 = warp * kRows, row = row0 + g;
 
   //# region load_q
   load_tile<Br, D>(sQ, Q.head(b, h), i0, i1);
   //# endregion
-  float m_rows[kRows / 8], l_rows[kRows / 8] = {}, o_tile[kRows / 16][D / 8][4] = {};
+  float m_rows[R], l_rows[R] = {}, o_tile[W][D / 8][4] = {};
   for (float& m : m_rows) m = -INFINITY;
   const KeyRange keys = mask.keys(i0, i1), keys_of_all = mask.keys_of_all(i0, i1);
   for (Index j0 = keys.first; j0 < keys.last; j0 += Bc) {
@@ -74,19 +76,19 @@ __global__ void __launch_bounds__(kThreads)
     __syncthreads();  // everybody's part is there
     //# endregion
     //# region scores  S = Q Kᵀ
-    float s_tile[kRows / 16][Bc / 8][4] = {};
+    float s_tile[W][Bc / 8][4] = {};
 #pragma unroll
     for (int x = 0; x < D; x += 16) {
       const int y = x + 2 * t;
-      std::uint32_t q[kRows / 16][4];
-      for (int w = 0; w < kRows / 16; ++w)
+      std::uint32_t q[W][4];
+      for (int w = 0; w < W; ++w)
         for (int a = 0; a < 4; ++a)
           q[w][a] = load_vector<std::uint32_t>(sQ[row + 16 * w + a % 2 * 8] + y + a / 2 * 8);
 #pragma unroll
       for (int n = 0; n < Bc / 8; ++n) {
         const std::uint32_t k[2] = {load_vector<std::uint32_t>(sK[8 * n + g] + y),
                                     load_vector<std::uint32_t>(sK[8 * n + g] + y + 8)};
-        for (int w = 0; w < kRows / 16; ++w) {
+        for (int w = 0; w < W; ++w) {
           mma_m16n8k16<T>(s_tile[w][n], q[w], k, s_tile[w][n]);
         }
       }
@@ -94,7 +96,7 @@ __global__ void __launch_bounds__(kThreads)
     //# endregion
     const bool all_visible = keys_of_all.first <= j0 && j0 + Bc <= keys_of_all.last;
 #pragma unroll
-    for (int r = 0; r < kRows / 8; ++r) {  // rows g, g + 8, …
+    for (int r = 0; r < R; ++r) {  // rows g, g + 8, …
       float(&s_i)[Bc / 8][4] = s_tile[r / 2];
       float(&o_i)[D / 8][4] = o_tile[r / 2];
       float& m = m_rows[r];
@@ -128,21 +130,21 @@ __global__ void __launch_bounds__(kThreads)
     }
     //# region pv  O = O + P V
 #pragma unroll
-    for (int j = 0; j < Bc; j += 16) {
-      std::uint32_t p[kRows / 16][4];
-      for (int w = 0; w < kRows / 16; ++w) {
+    for (int k0 = 0; k0 < Bc; k0 += 16) {
+      std::uint32_t p[W][4];
+      for (int w = 0; w < W; ++w) {
         for (int a = 0; a < 4; ++a) {
           // What the scores' product left in this thread is what this product takes from it.
-          const float* s = &s_tile[w][j / 8 + a / 2][a % 2 * 2];
+          const float* s = &s_tile[w][k0 / 8 + a / 2][a % 2 * 2];
           p[w][a] = round_pair<T>(s[0], s[1]);
         }
       }
 #pragma unroll
       for (int n = 0; n < D / 8; ++n) {
-        const int k = j + 2 * t, y = 8 * n + g;
+        const int k = k0 + 2 * t, y = 8 * n + g;
         const std::uint32_t v[2] = {pair<T>(sV[k][y], sV[k + 1][y]),
                                     pair<T>(sV[k + 8][y], sV[k + 9][y])};
-        for (int w = 0; w < kRows / 16; ++w) {
+        for (int w = 0; w < W; ++w) {
           mma_m16n8k16<T>(o_tile[w][n], p[w], v, o_tile[w][n]);
         }
       }
@@ -150,7 +152,7 @@ __global__ void __launch_bounds__(kThreads)
     //# endregion
   }
 #pragma unroll
-  for (int r = 0; r < kRows / 8; ++r) {
+  for (int r = 0; r < R; ++r) {
     const Index i = i0 + row + 8 * r;
     const int e = r % 2 * 2;
     float(&o_i)[D / 8][4] = o_tile[r / 2];

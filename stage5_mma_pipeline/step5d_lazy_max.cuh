@@ -17,6 +17,7 @@ constexpr float kHuge = 1 << 20;
 constexpr float kSlack = 8;  // how far a score may pass m before m moves, in powers of 2
 constexpr int kRows = 32, kWarps = 4, kThreads = 32 * kWarps;
 constexpr int Br = kRows * kWarps, Bc = 64;
+constexpr int R = kRows / 8, W = kRows / 16;  // a thread has R rows, a warp W pieces of 16
 
 template <int D>
 constexpr std::size_t kSharedBytes = 2 * D*(Br + 4 * Bc);
@@ -68,13 +69,14 @@ __global__ void __launch_bounds__(kThreads)
   const Index i0 = (tiles - 1 - blockIdx.x % tiles) * Br, i1 = min(i0 + Br, Q.N);
   const GlobalMatrix<const T> gK = K.head(b, h / (Q.H / K.H)), gV = V.head(b, h / (Q.H / K.H));
   // The thread's, in each piece of 16 queries by 8 keys (or columns) that an mma gives its warp:
-  // rows g and g + 8, keys 2t and 2t + 1 of both. w counts pieces below each other, of which the
-  // warp's rows are kRows / 16, n those beside each other.
-  const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-  const int row = warp * kRows + g;
+  // rows g and g + 8, keys 2t and 2t + 1 of both. w counts pieces below each other, n those
+  // beside each other.
+  const int warp = threadIdx.x / 32;
+  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  const int row0 = warp * kRows, row = row0 + g;
   // For ldmatrix a lane names a row: lane 8m + i row i of matrix m. Two matrices below each other,
   // two beside them (Q, V); or two beside each other, two below them (K).
-  const int lane = threadIdx.x % 32, below = lane % 16, beside = lane / 16 * 8;
+  const int below = lane % 16, beside = lane / 16 * 8;
   const int k_below = lane % 8 + beside, k_beside = lane % 16 / 8 * 8;
 
   // A scale of 0 becomes one too small to count, but large enough for −inf · c = −inf.
@@ -85,78 +87,80 @@ __global__ void __launch_bounds__(kThreads)
   if (scale < 0) {  // then −Q has the scores that c wants
     cp_async_wait<0>();
     __syncthreads();
-    for (int e = 2 * threadIdx.x; e < Br * D; e += 2 * kThreads)
-      store_vector(sQ[e / D] + e % D, load_vector<std::uint32_t>(sQ[e / D] + e % D) ^ 0x80008000);
+    for (int e = threadIdx.x; e < Br * D / 2; e += kThreads) {
+      const auto two = at(sQ, e / (D / 2), e % (D / 2) * 2);
+      store_vector(two, load_vector<std::uint32_t>(two) ^ 0x80008000);
+    }
   }
   //# endregion
-  float m_rows[kRows / 8], l_rows[kRows / 8] = {}, o_tile[kRows / 16][D / 8][4] = {};
+  float m_rows[R], l_rows[R] = {}, o_tile[W][D / 8][4] = {};
   for (float& m : m_rows) m = -INFINITY;
   const KeyRange keys = mask.keys(i0, i1);
   const BlockMask seen = mask.block(i0, i1);
-  if (!keys.empty()) {
+  if (seen.count > 0) {
     load_tile<Bc, D>(sK_both, gK, keys.first, keys.last);
     load_tile<Bc, D>(sV_both, gV, keys.first, keys.last);
   }
   int buffer = 0;
   for (int j0 = 0; j0 < seen.count; j0 += Bc, buffer ^= 1) {  // counted from keys.first
+    const BlockMask tile = seen.from_key(j0);
     const SharedTile<T, D> sK = sK_both + buffer * Bc, sV = sV_both + buffer * Bc;
     //# region load_kv
     cp_async_wait<0>();
-    __syncthreads();  // everybody's part is there, and nobody needs the tile before any more
+    __syncthreads();  // everybody's part is there, and nobody needs the one before any more
     if (const Index next = keys.first + j0 + Bc; next < keys.last) {
       load_tile<Bc, D>(sK_both + (buffer ^ 1) * Bc, gK, next, keys.last);
       load_tile<Bc, D>(sV_both + (buffer ^ 1) * Bc, gV, next, keys.last);
     }
     //# endregion
-    const BlockMask tile = seen.from_key(j0);
-    if (tile.last(warp * kRows + kRows - 1) <= 0 || tile.first(warp * kRows) >= Bc) continue;
+    if (tile.last(row0 + kRows - 1) <= 0 || tile.first(row0) >= Bc) continue;
     //# region scores  S = Q Kᵀ
-    float s_tile[kRows / 16][Bc / 8][4] = {};
+    float s_tile[W][Bc / 8][4] = {};
 #pragma unroll
     for (int x = 0; x < D; x += 16) {
-      std::uint32_t q[kRows / 16][4], k[2][2];
-      for (int w = 0; w < kRows / 16; ++w)
-        ldmatrix_x4(q[w], at(sQ, warp * kRows + 16 * w + below, x + beside));
+      std::uint32_t q[W][4];
+      for (int w = 0; w < W; ++w) ldmatrix_x4(q[w], at(sQ, row0 + 16 * w + below, x + beside));
 #pragma unroll
       for (int n = 0; n < Bc / 8; n += 2) {
+        std::uint32_t k[2][2];
         ldmatrix_x4(k[0], k[1], at(sK, 8 * n + k_below, x + k_beside));
-        for (int w = 0; w < kRows / 16; ++w) {
+        for (int w = 0; w < W; ++w) {
           mma_m16n8k16<T>(s_tile[w][n], q[w], k[0], s_tile[w][n]);
           mma_m16n8k16<T>(s_tile[w][n + 1], q[w], k[1], s_tile[w][n + 1]);
         }
       }
     }
     //# endregion
-    float m_tile[kRows / 8];
     bool grew = false;
     const bool all_visible = tile.first(Br - 1) == 0 && tile.last(0) >= Bc;
 #pragma unroll
-    for (int r = 0; r < kRows / 8; ++r) {  // rows g, g + 8, …
+    for (int r = 0; r < R; ++r) {  // rows g, g + 8, …
       float(&s_i)[Bc / 8][4] = s_tile[r / 2];
-      float& largest = m_tile[r] = m_rows[r];
       const int i = row + 8 * r, e = r % 2 * 2;  // its elements in a piece: e and e + 1
       //# region mask  of row i, only the keys that query i sees; the others have P = 0
       if (!all_visible) {
         const int first = tile.first(i), last = tile.last(i);
         for (int n = 0; n < Bc / 8; ++n)
           for (int y = 0; y < 2; ++y)
-            if (const int j = 8 * n + 2 * t + y; j < first || j >= last) s_i[n][e + y] = -INFINITY;
+            if (const int k = 8 * n + 2 * t + y; k < first || k >= last) s_i[n][e + y] = -INFINITY;
       }
       //# endregion
       //# region rowmax  has a score of this thread passed m by so much that m must move?
+      float largest = m_rows[r];
       for (int n = 0; n < Bc / 8; ++n) largest = max(largest, max(s_i[n][e], s_i[n][e + 1]));
       grew |= (largest - m_rows[r]) * c > kSlack;
       //# endregion
     }
     if (__any_sync(kAllLanes, grew)) {
 #pragma unroll
-      for (int r = 0; r < kRows / 8; ++r) {
+      for (int r = 0; r < R; ++r) {
+        float(&s_i)[Bc / 8][4] = s_tile[r / 2];
         float(&o_i)[D / 8][4] = o_tile[r / 2];
         float& m = m_rows[r];
         const int e = r % 2 * 2;
         //# region rescale  what was summed under m_old is brought under m
         const float m_old = m;
-        m = m_tile[r];
+        for (int n = 0; n < Bc / 8; ++n) m = max(m, max(s_i[n][e], s_i[n][e + 1]));
         for (int other = 1; other < 4; other *= 2) m = max(m, __shfl_xor_sync(kAllLanes, m, other));
         if ((m - m_old) * c <= kSlack) m = m_old;  // no score of this row passed it
         const float alpha = m_old == -INFINITY ? 0 : exp2_approx((m_old - m) * c);
@@ -166,7 +170,7 @@ __global__ void __launch_bounds__(kThreads)
       }
     }
 #pragma unroll
-    for (int r = 0; r < kRows / 8; ++r) {
+    for (int r = 0; r < R; ++r) {
       float(&s_i)[Bc / 8][4] = s_tile[r / 2];
       const float m = m_rows[r];
       float& l = l_rows[r];
@@ -186,29 +190,28 @@ __global__ void __launch_bounds__(kThreads)
     }
     //# region pv  O = O + P V
 #pragma unroll
-    for (int j = 0; j < Bc; j += 16) {
-      std::uint32_t p[kRows / 16][4];
-      for (int w = 0; w < kRows / 16; ++w) {
+    for (int k0 = 0; k0 < Bc; k0 += 16) {
+      std::uint32_t p[W][4];
+      for (int w = 0; w < W; ++w) {
         for (int a = 0; a < 4; ++a) {
           // What the scores' product left in this thread is what this product takes from it.
-          const float* s = &s_tile[w][j / 8 + a / 2][a % 2 * 2];
+          const float* s = &s_tile[w][k0 / 8 + a / 2][a % 2 * 2];
           p[w][a] = round_pair<T>(s[0], s[1]);
         }
       }
 #pragma unroll
       for (int n = 0; n < D / 8; n += 2) {
         std::uint32_t v[2][2];
-        ldmatrix_x4_trans(v[0], v[1], at(sV, j + below, 8 * n + beside));
-        for (int w = 0; w < kRows / 16; ++w) {
-          mma_m16n8k16<T>(o_tile[w][n], p[w], v[0], o_tile[w][n]);
-          mma_m16n8k16<T>(o_tile[w][n + 1], p[w], v[1], o_tile[w][n + 1]);
-        }
+        ldmatrix_x4_trans(v[0], v[1], at(sV, k0 + below, 8 * n + beside));
+        for (int w = 0; w < W; ++w)
+          for (int y = 0; y < 2; ++y)
+            mma_m16n8k16<T>(o_tile[w][n + y], p[w], v[y], o_tile[w][n + y]);
       }
     }
     //# endregion
   }
 #pragma unroll
-  for (int r = 0; r < kRows / 8; ++r) {
+  for (int r = 0; r < R; ++r) {
     const Index i = i0 + row + 8 * r;
     const int e = r % 2 * 2;
     float(&o_i)[D / 8][4] = o_tile[r / 2];

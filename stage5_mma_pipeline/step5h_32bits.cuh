@@ -17,6 +17,7 @@ constexpr float kHuge = 1 << 20;
 constexpr float kSlack = 8;  // how far a score may pass m before m moves, in powers of 2
 constexpr int kRows = 32, kWarps = 4, kThreads = 32 * kWarps;
 constexpr int Br = kRows * kWarps, Bc = 64;
+constexpr int R = kRows / 8, W = kRows / 16;  // a thread has R rows, a warp W pieces of 16
 
 template <int D>
 constexpr std::size_t kSharedBytes = 2 * D*(Br + 4 * Bc);
@@ -28,17 +29,18 @@ __device__ Shared<T> at(SharedTile<T, D> tile, int i, int x) {
   return tile[i] + (x ^ (i & 7) * 8);
 }
 
-/// Starts copying `count` rows of M, which begins at this thread's first 8 columns, as one group of
-/// copies. Rows and columns that aren't there become 0: those may be NaN, and 0 · NaN is NaN.
+/// Starts copying `there` rows of `columns`, as one group of copies; `from` is this thread's first
+/// piece. Rows and columns that aren't there become 0: those may be NaN, and 0 · NaN is NaN.
 template <int rows, int D, class T>
-__device__ void load_tile(SharedTile<T, D> tile, const GlobalMatrix<const T>& M, int count) {
+__device__ void load_tile(
+    SharedTile<T, D> tile, Global<const T> from, Index stride, int there, int columns) {
   const int row = threadIdx.x / 8, column = threadIdx.x % 8 * 8;  // this thread's first 8 columns
 #pragma unroll
   for (int i = 0; i < rows; i += kThreads / 8)
 #pragma unroll
     for (int x = 0; x < D; x += 64) {
-      const int bytes = row + i < count && column + x < static_cast<int>(M.cols) ? 16 : 0;
-      cp_async_16(at(tile + i, row, column) + x, M[i] + x, bytes);
+      const bool is_there = row + i < there && column + x < columns;
+      cp_async_16(at(tile + i, row, column) + x, from + (i * stride + x), is_there ? 16 : 0);
     }
   cp_async_commit();
 }
@@ -56,147 +58,142 @@ __global__ void __launch_bounds__(kThreads)
                      Mask mask) {              // which keys each query sees
   SharedMemory memory = shared_memory();
   const SharedTile<T, D> sQ = memory.tile<T, D>("sQ", Br);
-  const SharedTile<T, D> sK_both = memory.tile<T, D>("sK", 2 * Bc);
-  const SharedTile<T, D> sV_both = memory.tile<T, D>("sV", 2 * Bc);
+  const SharedTile<T, D> sK = memory.tile<T, D>("sK", 2 * Bc);
+  const SharedTile<T, D> sV = memory.tile<T, D>("sV", 2 * Bc);
 
   // The block's: queries [i0, i1) of head h, batch item b; the last, which see most keys, first.
+  // In 32 bits: divisions of 64 are slow.
+  const unsigned heads = static_cast<unsigned>(Q.H);
   const unsigned tiles = static_cast<unsigned>((Q.N + Br - 1) / Br);
-  const unsigned heads = static_cast<unsigned>(Q.H), kv_heads = static_cast<unsigned>(K.H);
-  const unsigned h = blockIdx.x / tiles % heads, b = blockIdx.x / tiles / heads;
-  const unsigned kv = h / (heads / kv_heads);
+  const Index h = blockIdx.x / tiles % heads, b = blockIdx.x / tiles / heads;
   const Index i0 = Index{tiles - 1 - blockIdx.x % tiles} * Br, i1 = min(i0 + Br, Q.N);
-  GlobalMatrix<const T> gQ = Q.head(b, h), gK = K.head(b, kv), gV = V.head(b, kv);
-  if (contiguous) gQ.row_stride = gK.row_stride = gV.row_stride = gQ.cols = gK.cols = gV.cols = D;
+  const Index kv = static_cast<unsigned>(h) / (heads / static_cast<unsigned>(K.H));
+  const GlobalMatrix<const T> gK = K.head(b, kv), gV = V.head(b, kv);
+  const Index first_key = mask.keys(i0, i1).first;
+  const BlockMask seen = mask.block(i0, i1);
   // The thread's, in each piece of 16 queries by 8 keys (or columns) that an mma gives its warp:
-  // rows g and g + 8, keys 2t and 2t + 1 of both. w counts pieces below each other, of which the
-  // warp's rows are kRows / 16, n those beside each other.
-  const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-  const int row = warp * kRows + g;
+  // rows g and g + 8, keys 2t and 2t + 1 of both. w counts pieces below each other, n those
+  // beside each other.
+  const int warp = __shfl_sync(kAllLanes, threadIdx.x / 32, 0);  // the compiler sees: one a warp
+  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  const int row0 = warp * kRows, row = row0 + g;
   // For ldmatrix a lane names a row: lane 8m + i row i of matrix m. Two matrices below each other,
   // two beside them (Q, V); or two beside each other, two below them (K).
-  const int lane = threadIdx.x % 32, below = lane % 16, beside = lane / 16 * 8;
+  const int below = lane % 16, beside = lane / 16 * 8;
   const int k_below = lane % 8 + beside, k_beside = lane % 16 / 8 * 8;
+  const int copy_row = threadIdx.x / 8, copy_column = threadIdx.x % 8 * 8;  // where it copies
+  const Index k_stride = contiguous ? D : K.row_stride, v_stride = contiguous ? D : V.row_stride;
+  const int columns = contiguous ? D : static_cast<int>(Q.d);
 
   // A scale of 0 becomes one too small to count, but large enough for −inf · c = −inf.
   const float c = max(fabsf(scale) * 1.44269504f, 1e-37f);
 
   //# region load_q
-  const int copy_row = threadIdx.x / 8, copy_column = threadIdx.x % 8 * 8;
-  gQ.data = gQ[i0 + copy_row] + copy_column;
-  load_tile<Br, D>(sQ, gQ, static_cast<int>(i1 - i0));
+  const Index q_stride = contiguous ? D : Q.row_stride;
+  const Global<const T> gQ = Q.head(b, h)[i0] + (copy_row * q_stride + copy_column);
+  load_tile<Br, D>(sQ, gQ, q_stride, static_cast<int>(i1 - i0), columns);
   if (scale < 0) {  // then −Q has the scores that c wants
     cp_async_wait<0>();
     __syncthreads();
-    for (int e = 2 * threadIdx.x; e < Br * D; e += 2 * kThreads)
-      store_vector(sQ[e / D] + e % D, load_vector<std::uint32_t>(sQ[e / D] + e % D) ^ 0x80008000);
+    for (int e = threadIdx.x; e < Br * D / 2; e += kThreads) {
+      const auto two = at(sQ, e / (D / 2), e % (D / 2) * 2);
+      store_vector(two, load_vector<std::uint32_t>(two) ^ 0x80008000);
+    }
   }
   //# endregion
-  float m_rows[kRows / 8], l_tile[kRows / 16][4] = {}, o_tile[kRows / 16][D / 8][4] = {};
+  float m_rows[R], l_tile[W][4] = {}, o_tile[W][D / 8][4] = {};
   for (float& m : m_rows) m = -INFINITY;
-  const KeyRange keys = mask.keys(i0, i1);
-  const BlockMask seen = mask.block(i0, i1);
-  gK.data = gK[keys.first + copy_row] + copy_column;
-  gV.data = gV[keys.first + copy_row] + copy_column;
+  Global<const T> k_next = gK[first_key] + (copy_row * k_stride + copy_column);
+  Global<const T> v_next = gV[first_key] + (copy_row * v_stride + copy_column);
   if (seen.count > 0) {
-    load_tile<Bc, D>(sK_both, gK, seen.count);
-    load_tile<Bc, D>(sV_both, gV, seen.count);
+    load_tile<Bc, D>(sK, k_next, k_stride, seen.count, columns);
+    load_tile<Bc, D>(sV, v_next, v_stride, seen.count, columns);
   }
-  for (int j0 = 0; j0 < seen.count; j0 += Bc) {         // counted from keys.first
-    const int here = j0 % (2 * Bc), there = Bc - here;  // the rows of both tiles that are in use
-    const SharedTile<T, D> sK = sK_both + here, sV = sV_both + here;
+  for (int j0 = 0; j0 < seen.count; j0 += Bc) {  // counted from first_key
+    const BlockMask tile = seen.from_key(j0);
+    const int here = j0 / Bc % 2 * Bc;  // where the tile begins
     //# region load_kv
     cp_async_wait<0>();
-    __syncthreads();  // everybody's part is there, and nobody needs the tile before any more
-    gK.data += Bc * gK.row_stride, gV.data += Bc * gV.row_stride;
+    __syncthreads();  // everybody's part is there, and nobody needs the one before any more
+    k_next += Bc * k_stride, v_next += Bc * v_stride;
     if (const int left = seen.count - j0 - Bc; left > 0) {
-      load_tile<Bc, D>(sK_both + there, gK, left);
-      load_tile<Bc, D>(sV_both + there, gV, left);
+      load_tile<Bc, D>(sK + (Bc - here), k_next, k_stride, left, columns);
+      load_tile<Bc, D>(sV + (Bc - here), v_next, v_stride, left, columns);
     }
     //# endregion
-    const BlockMask tile = seen.from_key(j0);
-    if (tile.last(warp * kRows + kRows - 1) <= 0 || tile.first(warp * kRows) >= Bc) continue;
+    if (tile.last(row0 + kRows - 1) <= 0 || tile.first(row0) >= Bc) continue;
     //# region scores  S = Q Kᵀ
-    float s_tile[kRows / 16][Bc / 8][4] = {};
+    float s_tile[W][Bc / 8][4] = {};
 #pragma unroll
     for (int x = 0; x < D; x += 16) {
-      std::uint32_t q[kRows / 16][4], k[2][2];
-      for (int w = 0; w < kRows / 16; ++w)
-        ldmatrix_x4(q[w], at(sQ, warp * kRows + 16 * w + below, x + beside));
+      std::uint32_t q[W][4];
+      for (int w = 0; w < W; ++w) ldmatrix_x4(q[w], at(sQ, row0 + 16 * w + below, x + beside));
 #pragma unroll
       for (int n = 0; n < Bc / 8; n += 2) {
-        ldmatrix_x4(k[0], k[1], at(sK, 8 * n + k_below, x + k_beside));
-        for (int w = 0; w < kRows / 16; ++w) {
+        std::uint32_t k[2][2];
+        ldmatrix_x4(k[0], k[1], at(sK + here, 8 * n + k_below, x + k_beside));
+        for (int w = 0; w < W; ++w) {
           mma_m16n8k16<T>(s_tile[w][n], q[w], k[0], s_tile[w][n]);
           mma_m16n8k16<T>(s_tile[w][n + 1], q[w], k[1], s_tile[w][n + 1]);
         }
       }
     }
     //# endregion
-    float m_tile[kRows / 8];
+    float mc_rows[R];
     bool grew = false;
     const bool all_visible = tile.first(Br - 1) == 0 && tile.last(0) >= Bc;
 #pragma unroll
-    for (int r = 0; r < kRows / 8; ++r) {  // rows g, g + 8, …
+    for (int r = 0; r < R; ++r) {  // rows g, g + 8, …
       float(&s_i)[Bc / 8][4] = s_tile[r / 2];
-      float& largest = m_tile[r] = m_rows[r];
       const int i = row + 8 * r, e = r % 2 * 2;  // its elements in a piece: e and e + 1
       //# region mask  of row i, only the keys that query i sees; the others have P = 0
       if (!all_visible) {
         const int first = tile.first(i), last = tile.last(i);
         for (int n = 0; n < Bc / 8; ++n)
           for (int y = 0; y < 2; ++y)
-            if (const int j = 8 * n + 2 * t + y; j < first || j >= last) s_i[n][e + y] = -INFINITY;
+            if (const int k = 8 * n + 2 * t + y; k < first || k >= last) s_i[n][e + y] = -INFINITY;
       }
       //# endregion
       //# region rowmax  has a score of this thread passed m by so much that m must move?
+      float largest = m_rows[r];
       for (int n = 0; n < Bc / 8; ++n) largest = max(largest, max(s_i[n][e], s_i[n][e + 1]));
-      grew |= (largest - m_rows[r]) * c > kSlack;
+      mc_rows[r] = m_rows[r] * c;
+      grew |= (largest - m_rows[r]) * c > kSlack || fabsf(mc_rows[r]) > kHuge;
       //# endregion
     }
     if (__any_sync(kAllLanes, grew)) {
 #pragma unroll
-      for (int r = 0; r < kRows / 8; ++r) {
+      for (int r = 0; r < R; ++r) {
+        float(&s_i)[Bc / 8][4] = s_tile[r / 2];
         float(&o_i)[D / 8][4] = o_tile[r / 2];
         float& m = m_rows[r];
         const int e = r % 2 * 2;
         //# region rescale  what was summed under m_old is brought under m
         const float m_old = m;
-        m = m_tile[r];
+        for (int n = 0; n < Bc / 8; ++n) m = max(m, max(s_i[n][e], s_i[n][e + 1]));
         for (int other = 1; other < 4; other *= 2) m = max(m, __shfl_xor_sync(kAllLanes, m, other));
         if ((m - m_old) * c <= kSlack) m = m_old;  // no score of this row passed it
         const float alpha = m_old == -INFINITY ? 0 : exp2_approx((m_old - m) * c);
         l_tile[r / 2][e] *= alpha;
         for (int n = 0; n < D / 8; ++n) o_i[n][e] *= alpha, o_i[n][e + 1] *= alpha;
         //# endregion
-      }
-    }
-    float mc_rows[kRows / 8];
-    bool huge = false;
-    for (int r = 0; r < kRows / 8; ++r) {
-      mc_rows[r] = m_rows[r] * c;
-      huge |= fabsf(mc_rows[r]) > kHuge;  // or infinite, of a row that hasn't seen a key
-    }
-    if (huge) {
-#pragma unroll
-      for (int r = 0; r < kRows / 8; ++r) {
-        float(&s_i)[Bc / 8][4] = s_tile[r / 2];
-        const float m = m_rows[r] == -INFINITY ? 0 : m_rows[r];
-        const int e = r % 2 * 2;
-        if (!(fabsf(mc_rows[r]) > kHuge)) continue;  // what other rows see changes nothing here
-        for (int n = 0; n < Bc / 8; ++n) s_i[n][e] -= m, s_i[n][e + 1] -= m;
-        mc_rows[r] = 0;
+        mc_rows[r] = m == -INFINITY ? 0 : m * c;
+        if (fabsf(mc_rows[r]) > kHuge) {  // then 2^(c (s − m)): 2^(c s − c m) could be anything
+          for (int n = 0; n < Bc / 8; ++n) s_i[n][e] -= m, s_i[n][e + 1] -= m;
+          mc_rows[r] = 0;
+        }
       }
     }
     //# region pv  O = O + P V
     const std::uint32_t ones[2] = {round_pair<T>(1, 1), round_pair<T>(1, 1)};
 #pragma unroll
-    for (int j = 0; j < Bc; j += 16) {
-      std::uint32_t p[kRows / 16][4];
-      for (int w = 0; w < kRows / 16; ++w) {
+    for (int k0 = 0; k0 < Bc; k0 += 16) {
+      std::uint32_t p[W][4];
+      for (int w = 0; w < W; ++w) {
         for (int a = 0; a < 4; ++a) {
           // What the scores' product left in this thread is what this product takes from it.
-          const float* s = &s_tile[w][j / 8 + a / 2][a % 2 * 2];
-          //# region exp  p = 2^(c s − c m); for huge scores 2^(c (s − m))
+          const float* s = &s_tile[w][k0 / 8 + a / 2][a % 2 * 2];
+          //# region exp  p = 2^(c s − c m)
           const float mc = mc_rows[2 * w + a % 2];
           p[w][a] = round_pair<T>(exp2_approx(__fmaf_rn(s[0], c, -mc)),
                                   exp2_approx(__fmaf_rn(s[1], c, -mc)));
@@ -209,17 +206,16 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int n = 0; n < D / 8; n += 2) {
         std::uint32_t v[2][2];
-        ldmatrix_x4_trans(v[0], v[1], at(sV, j + below, 8 * n + beside));
-        for (int w = 0; w < kRows / 16; ++w) {
-          mma_m16n8k16<T>(o_tile[w][n], p[w], v[0], o_tile[w][n]);
-          mma_m16n8k16<T>(o_tile[w][n + 1], p[w], v[1], o_tile[w][n + 1]);
-        }
+        ldmatrix_x4_trans(v[0], v[1], at(sV + here, k0 + below, 8 * n + beside));
+        for (int w = 0; w < W; ++w)
+          for (int y = 0; y < 2; ++y)
+            mma_m16n8k16<T>(o_tile[w][n + y], p[w], v[y], o_tile[w][n + y]);
       }
     }
     //# endregion
   }
 #pragma unroll
-  for (int r = 0; r < kRows / 8; ++r) {
+  for (int r = 0; r < R; ++r) {
     const Index i = i0 + row + 8 * r;
     const int e = r % 2 * 2;
     float(&o_i)[D / 8][4] = o_tile[r / 2];

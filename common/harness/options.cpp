@@ -142,7 +142,12 @@ class Parser {
     if (!has_steps()) return;
     std::string labels;
     for (const Stage& step : steps_) labels += (labels.empty() ? "" : ", ") + step.step;
-    value("--step", "LABEL", fmt::format("{} ({})", labels, steps_.back().step), group);
+    value(
+        "--step",
+        "LABEL",
+        fmt::format(
+            "{} ({}); a number alone is the last step of that number", labels, steps_.back().step),
+        group);
     app_.add_flag("--ladder", options_.ladder, "run all steps on one input, and compare them")
         ->group(group);
   }
@@ -236,12 +241,21 @@ class Parser {
 
   bool has_steps() const { return !stage_.step.empty(); }
 
-  /// The place of the step that was asked for.
+  /// Is this label the number and letters behind it?
+  static bool has_number(const std::string& label, const std::string& number) {
+    return !number.empty() && label.compare(0, number.size(), number) == 0 &&
+           label.find_first_of("0123456789", number.size()) == std::string::npos;
+  }
+
+  /// The place of the step that was asked for; of a number without a letter, its last.
   std::optional<std::size_t> step() const {
     if (!has_steps() || !given("--step")) return std::nullopt;
     std::vector<std::string> labels;
     for (const Stage& step : steps_) labels.push_back(step.step);
-    const auto found = std::find(labels.begin(), labels.end(), text("--step"));
+    auto found = std::find(labels.begin(), labels.end(), text("--step"));
+    if (found == labels.end() && parse_integer(text("--step"), 0, kMaxSize))
+      for (auto label = labels.begin(); label != labels.end(); ++label)
+        if (has_number(*label, text("--step"))) found = label;
     if (found == labels.end())
       throw Refused(fmt::format("{}: must be one of {}", typed("--step"), fmt::join(labels, ", ")));
     return static_cast<std::size_t>(found - labels.begin());

@@ -12,9 +12,10 @@ using namespace fa::cli;
 
 namespace {
 
+/// Which all steps take: d = 64.
 std::vector<std::string> small(const std::vector<std::string>& more) {
   std::vector<std::string> arguments = {
-      "-H", "2", "--kv-heads", "1", "-N", "50", "--kv-len", "70", "-d", "24", "--device", "simt"};
+      "-H", "2", "--kv-heads", "1", "-N", "50", "--kv-len", "70", "-d", "64", "--device", "simt"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
 }
@@ -76,6 +77,23 @@ TEST_CASE("each step runs by its label and agrees with the one before", "[cli]")
     last = label;
   }
   CHECK(facts(small({})).at("stage").at("step") == last);  // the default
+}
+
+TEST_CASE("a number alone is the last step of that number", "[cli]") {
+  const std::vector<std::string> all = labels();
+  for (const std::string number : {"4", "5", "6"}) {
+    std::string last;
+    for (const std::string& label : all)
+      if (label[0] == number[0]) last = label;
+    INFO("--step " << number);
+    REQUIRE(!last.empty());
+    const auto f = facts({"-N", "40", "-d", "64", "--step", number, "--device", "simt"});
+    CHECK(f.at("stage").at("step") == last);
+    CHECK(f.at("right") == true);
+  }
+  CHECK(run(kStage5, {"--help"}).out.find("a number alone") != std::string::npos);
+  for (const char* number : {"7", "05", "-5", "5 "})
+    check_refused(kStage5, {"--step", number}, {"must be one of 1, 2, 3, 4, 5a"});
 }
 
 TEST_CASE("the text names the step and the one it agrees with", "[cli]") {
@@ -218,6 +236,12 @@ TEST_CASE("rows that are no multiple of 16 bytes are right by step 2's kernel, w
   for (const std::string& label : labels())
     for (const char* d : {"20", "63"}) {
       INFO("step " << label << ", d = " << d);
+      if (label[0] == '6') {  // which copies by TMA
+        check_refused(kStage5,
+                      {"-N", "40", "-d", d, "--step", label, "--device", "simt"},
+                      {std::string("d = ") + d, "step " + label, "head dimensions 64 and 128"});
+        continue;
+      }
       const auto f = facts({"-N", "40", "-d", d, "--step", label, "--device", "simt"});
       const bool own = label == "1" || label == "2";
       REQUIRE(f.at("notes").size() == (own ? 0 : 1));

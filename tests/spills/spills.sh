@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Do all kernels of a file stay in registers? On cc 8.0 and 9.0, by the compiler's own report.
+# Do all kernels of a file stay in registers? By the compiler's own report.
 #
-#   tests/spills/spills.sh NVCC SOURCE EXCEPT [nvcc's flags …]
+#   tests/spills/spills.sh NVCC SOURCE EXCEPT CC [nvcc's flags …]
 #
 # EXCEPT: a regular expression, for the names of kernels that may spill up to 100 bytes; empty: none may.
+# CC: compute capabilities, 80;90 say.
 # Exit code: 0 none spills, 1 at least one does, a line each, 77 there is no NVCC.
 set -u
 
-nvcc=$1 source=$2 except=$3
-shift 3
+nvcc=$1 source=$2 except=$3 ccs=${4//;/ }
+shift 4
 if ! command -v "$nvcc" >/dev/null; then
   echo "no ${nvcc:-CUDA in this build}: what the compiler says of $(basename "$source") is unknown"
   exit 77
@@ -16,7 +17,7 @@ fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-for cc in 80 90; do
+for cc in $ccs; do
   "$nvcc" -arch=sm_$cc -cubin -Xptxas -v -o "$folder/$cc.cubin" "$@" "$source" >"$folder/$cc.log" 2>&1 ||
     mv "$folder/$cc.log" "$folder/failed_$cc.log" &
 done
@@ -48,4 +49,4 @@ awk -F"'" -v except="$except" '
     if (kernels == 0) print "nvcc reported no kernel: nothing was looked at"
     else print kernels " kernels, " spilling + 0 " of them spill and should not"
     exit kernels == 0 || spilling > 0
-  }' "$folder"/80.log "$folder"/90.log
+  }' "$folder"/[0-9]*.log

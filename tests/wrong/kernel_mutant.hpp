@@ -13,13 +13,15 @@ Stage kernel_mutant(
     const char* name,
     const char* cause,
     void (*launch)(
-        Tensor<const T>, Tensor<const T>, Tensor<const T>, Tensor<T>, float*, float, const Mask&)) {
+        Tensor<const T>, Tensor<const T>, Tensor<const T>, Tensor<T>, float*, float, const Mask&),
+    bool (*takes_d)(Index) = nullptr) {
   Stage stage;
   stage.number = number;
   stage.name = name;
   stage.title = cause;
   stage.dtypes = {dtype_of<T>};
   stage.on_device = true;
+  if (takes_d) stage.takes_d = takes_d;
   stage.leeway.P_in_16_bits = number == 5;
   stage.run = [launch](const Job& job) {
     return in_emulator(job, [&] {

@@ -3,7 +3,7 @@
 set(in_flight "data of a copy touched before its wait")
 set(both "${in_flight} and ${race}")
 
-fa_step_mutant(unchanged STEPS 1 4 5i CAUSE "none: a copy of the step"
+fa_step_mutant(unchanged STEPS 1 4 5i 5p 6c CAUSE "none: a copy of the step"
   FIND "using namespace fa;" REPLACE "using namespace fa;")
 
 # --- barriers and waits ---
@@ -18,11 +18,11 @@ fa_step_mutant(no_barrier_after STEPS 1 FAULT "${race}"
   FIND "__syncthreads();  // everybody's part is there" REPLACE "")
 fa_step_mutant(no_barrier STEPS 4 FAULT "${race}"
   CAUSE "no barrier between the copy of a tile and its use"
-  FIND "__syncthreads();  // everybody's part is there, and nobody needs the tile before any more" REPLACE "")
+  FIND "__syncthreads();  // everybody's part is there, and nobody needs the one before any more" REPLACE "")
 # A warp is done with Q before others have begun to copy theirs, and writes O over what it read.
 fa_step_mutant(no_barrier STEPS 5i FAULT "${race} and ${unwritten}"
   CAUSE "no barrier between the copy of a tile and its use"
-  FIND "__syncthreads();  // everybody's part is there, and nobody needs the tile before any more" REPLACE "")
+  FIND "__syncthreads();  // everybody's part is there, and nobody needs the one before any more" REPLACE "")
 fa_step_mutant(no_wait_for_k STEPS 3 FAULT "${both}" CAUSE "no wait for the copies of Q and K"
   FIND "cp_async_wait<1>();" REPLACE "")
 fa_step_mutant(no_wait_for_v STEPS 3 FAULT "${in_flight}" CAUSE "no wait for the copy of V"
@@ -35,19 +35,27 @@ fa_step_mutant(wait_too_short STEPS 4 5i FAULT "${both}"
   FIND "cp_async_wait<0>();
     __syncthreads();  // everybody's part" REPLACE "cp_async_wait<1>();
     __syncthreads();  // everybody's part")
+fa_step_mutant(no_wait STEPS 5p FAULT "${in_flight}" CAUSE "no wait for the copies of a stage"
+  FIND "cp_async_wait<0>();
+      __syncthreads();  // everybody's part" REPLACE "__syncthreads();  // everybody's part")
+fa_step_mutant(wait_too_short STEPS 5p FAULT "${both}"
+  CAUSE "the wait leaves one group of copies under way, which is V's"
+  FIND "cp_async_wait<0>();
+      __syncthreads();  // everybody's part" REPLACE "cp_async_wait<1>();
+      __syncthreads();  // everybody's part")
 # A warp turns round what others have not begun to copy, and writes it.
-fa_step_mutant(no_wait_for_sign STEPS 5b 5i FAULT "${both} and ${unwritten}"
+fa_step_mutant(no_wait_for_sign STEPS 5b 5i 5p FAULT "${both} and ${unwritten}"
   CAUSE "Q's sign is turned round while Q is still under way"
   FIND "cp_async_wait<0>();
     __syncthreads();
     for" REPLACE "for")
-fa_step_mutant(no_syncwarp_before_o STEPS 5i FAULT "${race}"
+fa_step_mutant(no_syncwarp_before_o STEPS 5i 5p 6c FAULT "${race}"
   CAUSE "O is written over Q while a lane may still read it"
   FIND "__syncwarp();  // no lane reads Q any more" REPLACE "")
-fa_step_mutant(no_syncwarp_after_o STEPS 5i FAULT "${race}" CAUSE "O is read before all lanes wrote it"
+fa_step_mutant(no_syncwarp_after_o STEPS 5i 5p 6c FAULT "${race}" CAUSE "O is read before all lanes wrote it"
   FIND "__syncwarp();
   //# region store" REPLACE "//# region store")
-fa_step_mutant(no_wait_without_keys STEPS 5i FAULT "${both}"
+fa_step_mutant(no_wait_without_keys STEPS 5i 5p FAULT "${both}"
   CAUSE "where no key is visible O is written over Q that is still under way"
   FIND "if (seen.count == 0)" REPLACE "if (false)")
 
@@ -59,8 +67,14 @@ fa_step_mutant(same_buffer_filled STEPS 4 5g FAULT "${both} and ${unwritten}"
   CAUSE "the next tile of K goes into the buffer that is being read"
   FIND "sK_both + (buffer ^ 1) * Bc" REPLACE "sK_both + buffer * Bc")
 fa_step_mutant(same_half STEPS 5h 5i FAULT "${both} and ${unwritten}"
+  CAUSE "the next tile of K goes into the half that is being read"
+  FIND "sK + (Bc - here)" REPLACE "sK + here")
+fa_step_mutant(same_half STEPS 5k FAULT "${both} and ${unwritten}"
   CAUSE "the next tile goes into the half that is being read"
-  FIND "there = Bc - here" REPLACE "there = here")
+  FIND "there = kPages * Bc - here" REPLACE "there = here")
+fa_step_mutant(same_half STEPS 5p FAULT "${both} and ${unwritten}"
+  CAUSE "the next stage goes into the half that is being read"
+  FIND "there = kPages * kStage - here" REPLACE "there = here")
 
 # --- who has which element ---
 fa_step_mutant(swizzle_not_stored STEPS 2 CAUSE "tiles are stored plainly and read swizzled"
@@ -69,90 +83,177 @@ fa_step_mutant(swizzle_not_stored STEPS 3 5d CAUSE "tiles are copied plainly and
   FIND "at(tile + i, row, column) + x" REPLACE "tile[row + i] + column + x")
 fa_step_mutant(swizzle_of_other_row STEPS 5i CAUSE "tiles are copied with the swizzle of another row"
   FIND "at(tile + i, row, column) + x" REPLACE "tile[row + i] + (column ^ (row + 1) % 8 * 8) + x")
+fa_step_mutant(swizzle_of_one_side STEPS 5k CAUSE "tiles are copied plainly and read swizzled"
+  FIND "Place<T, Bc> k_copy(sK, copy_row, copy_column)"
+  REPLACE "Place<T, Bc> k_copy(sK, copy_row, copy_column ^ copy_row % 8 * 8)")
+fa_step_mutant(swizzle_of_one_side STEPS 5p CAUSE "tiles are copied plainly and read swizzled"
+  FIND "Place<T, kStage> k_copy(sK, copy_row, copy_column)"
+  REPLACE "Place<T, kStage> k_copy(sK, copy_row, copy_column ^ copy_row % 8 * 8)")
+fa_step_mutant(q_read_plainly STEPS 5p 6c CAUSE "Q is read as if its rows were not swizzled"
+  FIND "q_place(sQ, row0 + below, beside)" REPLACE "q_place(sQ, row0 + below, beside ^ lane % 8 * 8)")
+fa_step_mutant(k_lanes STEPS 5j 5p 6c CAUSE "ldmatrix takes K's four matrices in Q's order"
+  FIND "k_place(sK, lane % 8 + beside, lane % 16 / 8 * 8)" REPLACE "k_place(sK, below, beside)")
+fa_step_mutant(q_lanes STEPS 5j 5p 6c CAUSE "ldmatrix takes Q's four matrices in K's order"
+  FIND "q_place(sQ, row0 + below, beside)"
+  REPLACE "q_place(sQ, row0 + lane % 8 + beside, lane % 16 / 8 * 8)")
+fa_step_mutant(second_part STEPS 5o 6c CAUSE "the second 64 keys of a stage get the first ones' values"
+  FIND ".at(part + k0, 8 * n)" REPLACE ".at(k0, 8 * n)")
+fa_step_mutant(second_rows STEPS 5p 6c CAUSE "the warp's second 16 queries are the first once more"
+  FIND "ldmatrix_x4(q_tile[x / 16][w], q_place.at(16 * w, x))" REPLACE "ldmatrix_x4(q_tile[x / 16][w], q_place.at(0, x))")
 fa_step_mutant(k_lanes STEPS 2 5i CAUSE "ldmatrix takes K's four matrices in Q's order"
   FIND "k_below = lane % 8 + beside, k_beside = lane % 16 / 8 * 8" REPLACE "k_below = below, k_beside = beside")
 fa_step_mutant(q_lanes STEPS 2 5i CAUSE "ldmatrix takes Q's four matrices in K's order"
-  FIND "at(sQ, warp * kRows + 16 * w + below, x + beside)" REPLACE "at(sQ, warp * kRows + 16 * w + k_below, x + k_beside)")
-fa_step_mutant(v_not_transposed STEPS 2 5i CAUSE "V is not transposed"
+  FIND "at(sQ, row0 + 16 * w + below, x + beside)" REPLACE "at(sQ, row0 + 16 * w + k_below, x + k_beside)")
+fa_step_mutant(v_not_transposed STEPS 2 5i 5p 6c CAUSE "V is not transposed"
   FIND "ldmatrix_x4_trans(v[0], v[1]," REPLACE "ldmatrix_x4(v[0], v[1],")
 fa_step_mutant(v_halves STEPS 1 CAUSE "the two halves of V's register are exchanged"
   FIND "pair<T>(sV[k][y], sV[k + 1][y])" REPLACE "pair<T>(sV[k + 1][y], sV[k][y])")
-fa_step_mutant(p_swapped STEPS 1 4 5f 5i CAUSE "two of P's four registers are exchanged"
-  FIND "s_tile[w][j / 8 + a / 2][a % 2 * 2]" REPLACE "s_tile[w][j / 8 + a % 2][a / 2 * 2]")
+fa_step_mutant(p_swapped STEPS 1 4 5f 5i 5p 6c CAUSE "two of P's four registers are exchanged"
+  FIND "s_tile[w][k0 / 8 + a / 2][a % 2 * 2]" REPLACE "s_tile[w][k0 / 8 + a % 2][a / 2 * 2]")
 fa_step_mutant(second_rows STEPS 5a 5i CAUSE "the warp's second 16 queries are the first once more"
-  FIND "warp * kRows + 16 * w + below" REPLACE "warp * kRows + below")
+  FIND "row0 + 16 * w + below" REPLACE "row0 + below")
 
 # --- which rows, keys, heads ---
 fa_step_mutant(keys_one_more STEPS 1 3 FAULT "${beyond}" CAUSE "the tail of the keys has one row too many"
   FIND "j1 = min(j0 + Bc, keys.last)" REPLACE "j1 = min(j0 + Bc, keys.last + 1)")
 fa_step_mutant(keys_one_more STEPS 4 5f FAULT "${beyond}" CAUSE "the tail of the values has one row too many"
   FIND "gV, next, keys.last)" REPLACE "gV, next, keys.last + 1)")
-fa_step_mutant(keys_one_more STEPS 5i FAULT "${beyond}" CAUSE "the tail of the values has one row too many"
-  FIND "gV, left)" REPLACE "gV, left + 1)")
+fa_step_mutant(keys_one_more STEPS 5i 5p FAULT "${beyond}" CAUSE "the tail of the values has one row too many"
+  FIND "v_next, v_stride, left, columns)" REPLACE "v_next, v_stride, left + 1, columns)")
 fa_step_mutant(keys_one_fewer STEPS 1 3 CAUSE "the tail of the keys lacks its last row"
   FIND "j1 = min(j0 + Bc, keys.last)" REPLACE "j1 = min(j0 + Bc, keys.last - 1)")
-fa_step_mutant(keys_one_fewer STEPS 5i CAUSE "the tail of the values lacks its last row"
-  FIND "gV, left)" REPLACE "gV, left - 1)")
-fa_step_mutant(no_zero_fill STEPS 3 5f 5i FAULT "${beyond}" CAUSE "rows and columns that aren't there are read"
+fa_step_mutant(keys_one_fewer STEPS 5i 5p CAUSE "the tail of the values lacks its last row"
+  FIND "v_next, v_stride, left, columns)" REPLACE "v_next, v_stride, left - 1, columns)")
+fa_step_mutant(no_zero_fill STEPS 5i 5p FAULT "${beyond}" CAUSE "rows and columns that aren't there are read"
+  FIND "is_there ? 16 : 0" REPLACE "16")
+fa_step_mutant(no_zero_fill STEPS 3 5f FAULT "${beyond}" CAUSE "rows and columns that aren't there are read"
   FIND "+ x, bytes);" REPLACE "+ x, 16);")
 fa_step_mutant(rows_stored STEPS 1 5d FAULT "${beyond}" CAUSE "rows of O beyond the last query are stored"
   FIND "if (i >= i1) continue;" REPLACE "")
-fa_step_mutant(rows_stored STEPS 5i FAULT "${beyond}" CAUSE "rows of O beyond the last query are stored"
-  FIND "i0 + i < i1 && x < O.d" REPLACE "x < O.d")
-fa_step_mutant(columns_stored STEPS 5i FAULT "${beyond}" CAUSE "columns of O beyond d are stored"
-  FIND "i0 + i < i1 && x < O.d" REPLACE "i0 + i < i1")
-fa_step_mutant(lse_rows_stored STEPS 5i FAULT "${beyond}" CAUSE "LSE beyond the last query is stored"
+fa_step_mutant(rows_stored STEPS 6c FAULT "${beyond}" CAUSE "rows of O beyond the last query are stored"
+  FIND "if (i0 + row0 + i < i1)" REPLACE "")
+fa_step_mutant(rows_stored STEPS 5i 5p FAULT "${beyond}" CAUSE "rows of O beyond the last query are stored"
+  FIND "i0 + row0 + i < i1 && x < columns" REPLACE "x < columns")
+fa_step_mutant(columns_stored STEPS 5i 5p FAULT "${beyond}" CAUSE "columns of O beyond d are stored"
+  FIND "i0 + row0 + i < i1 && x < columns" REPLACE "i0 + row0 + i < i1")
+fa_step_mutant(lse_rows_stored STEPS 5i 5p 6c FAULT "${beyond}" CAUSE "LSE beyond the last query is stored"
   FIND "if (t == 0 && i < i1)" REPLACE "if (t == 0)")
 fa_step_mutant(v_of_other_head STEPS 1 4 CAUSE "V is read with another head map than K"
   FIND "gV = V.head(b, h / (Q.H / K.H))" REPLACE "gV = V.head(b, h % K.H)")
-fa_step_mutant(v_of_other_head STEPS 5i CAUSE "V is read with another head map than K"
+fa_step_mutant(v_of_other_head STEPS 6c CAUSE "V is read with another head map than K"
+  FIND "maps.V, first_key + key, kv, b" REPLACE "maps.V, first_key + key, h % K.H, b")
+fa_step_mutant(v_of_other_head STEPS 5i 5p CAUSE "V is read with another head map than K"
   FIND "gV = V.head(b, kv)" REPLACE "gV = V.head(b, h % K.H)")
-fa_step_mutant(head_not_mapped STEPS 5i FAULT "${beyond}"
+fa_step_mutant(head_not_mapped STEPS 5i 5p FAULT "${beyond}"
   CAUSE "query heads read the KV head of their own number"
   FIND "gK = K.head(b, kv)" REPLACE "gK = K.head(b, h)")
 
 # --- the mask ---
 fa_step_mutant(mask_one_more STEPS 1 5b CAUSE "the mask is one query late: a causal mask shows j <= i + 1"
   FIND "mask.visible(i0 + i, " REPLACE "mask.visible(i0 + i + 1, ")
+fa_step_mutant(mask_one_more STEPS 5l 5p 6c CAUSE "the mask is one query late: a causal mask shows j <= i + 1"
+  FIND "0 : tile.last(i);" REPLACE "0 : tile.last(i + 1);")
+fa_step_mutant(mask_one_fewer STEPS 5p 6c CAUSE "the mask is one query early: a causal mask shows j < i"
+  FIND "0 : tile.last(i);" REPLACE "0 : tile.last(i - 1);")
 fa_step_mutant(mask_one_more STEPS 5c 5i CAUSE "the mask is one query late: a causal mask shows j <= i + 1"
   FIND "last = tile.last(i);" REPLACE "last = tile.last(i + 1);")
 fa_step_mutant(mask_one_fewer STEPS 5c 5i CAUSE "the mask is one query early: a causal mask shows j < i"
   FIND "last = tile.last(i);" REPLACE "last = tile.last(i - 1);")
-fa_step_mutant(window_one_more STEPS 5c 5i CAUSE "the window's left end is one query early"
+fa_step_mutant(window_one_more STEPS 5c 5i 5p 6c CAUSE "the window's left end is one query early"
   FIND "first = tile.first(i)," REPLACE "first = tile.first(i - 1),")
 fa_step_mutant(all_visible STEPS 1 CAUSE "a tile that some queries see in part takes no mask test"
   FIND "j0 + Bc <= keys_of_all.last" REPLACE "j0 < keys_of_all.last")
+fa_step_mutant(all_visible STEPS 5k 5p 6c CAUSE "a tile that some queries see in part takes no mask test"
+  FIND "whole = j0 >= all_first && j0 + Bc <= all_last" REPLACE "whole = j0 >= all_first && j0 < all_last")
+fa_step_mutant(warp_skips STEPS 5k 5p 6c CAUSE "a warp skips a tile that its first query doesn't see"
+  FIND "some_last = seen.last(row0 + kRows - 1)" REPLACE "some_last = seen.last(row0)")
 fa_step_mutant(all_visible STEPS 5c 5i CAUSE "a tile that some queries see in part takes no mask test"
   FIND "tile.last(0) >= Bc" REPLACE "tile.last(0) > 0")
 fa_step_mutant(warp_skips STEPS 5c 5i CAUSE "a warp skips a tile that its first query doesn't see"
-  FIND "tile.last(warp * kRows + kRows - 1) <= 0" REPLACE "tile.last(warp * kRows) <= 0")
+  FIND "tile.last(row0 + kRows - 1) <= 0" REPLACE "tile.last(row0) <= 0")
 fa_step_mutant(empty_row STEPS 1 5d CAUSE "a query that sees no key divides by l = 0"
   FIND "mask.keys(i).empty() ? 1 : l" REPLACE "l")
 
 # --- the recurrence ---
-fa_step_mutant(o_not_rescaled STEPS 1 4 5d 5i CAUSE "O is not rescaled when the maximum moves"
+fa_step_mutant(o_not_rescaled STEPS 1 4 5d 5i 5p 6c CAUSE "O is not rescaled when the maximum moves"
   FIND "o_i[n][e] *= alpha, o_i[n][e + 1] *= alpha;" REPLACE "{}")
 fa_step_mutant(l_not_rescaled STEPS 1 5c CAUSE "l is not rescaled when the maximum moves"
   FIND "l *= alpha;" REPLACE "")
-fa_step_mutant(l_not_rescaled STEPS 5e 5i CAUSE "l is not rescaled when the maximum moves"
+fa_step_mutant(l_not_rescaled STEPS 5e 5i 5p 6c CAUSE "l is not rescaled when the maximum moves"
   FIND "l_tile[r / 2][e] *= alpha;" REPLACE "")
 fa_step_mutant(max_of_two STEPS 1 5d CAUSE "the maximum is taken over 2 of the 4 threads of a row"
   FIND "other < 4; other *= 2) m = max" REPLACE "other < 2; other *= 2) m = max")
+fa_step_mutant(max_of_two STEPS 5m 5p 6c CAUSE "the maximum is taken over 2 of the 4 threads of a row"
+  FIND "other < 4; other *= 2)" REPLACE "other < 2; other *= 2)")
 fa_step_mutant(sum_of_two STEPS 1 5d CAUSE "l is summed over 2 of the 4 threads of a row"
   FIND "other < 4; other *= 2) l += " REPLACE "other < 2; other *= 2) l += ")
-fa_step_mutant(ones_of_half STEPS 5e 5i CAUSE "half of the ones that P is multiplied with are 0"
+fa_step_mutant(ones_of_half STEPS 5e 5i 5p 6c CAUSE "half of the ones that P is multiplied with are 0"
   FIND "{round_pair<T>(1, 1), round_pair<T>(1, 1)}" REPLACE "{round_pair<T>(1, 1), round_pair<T>(0, 0)}")
-fa_step_mutant(no_slack_test STEPS 5d 5i CAUSE "m moves for no score: P overflows 16 bits"
+fa_step_mutant(no_slack_test STEPS 5d 5i 5l CAUSE "m moves for no score: P overflows 16 bits"
   FIND "constexpr float kSlack = 8;" REPLACE "constexpr float kSlack = 1e30f;")
 
 # --- the scale, and LSE ---
 fa_step_mutant(no_huge STEPS 5b 5d CAUSE "no care for huge scores: 2^(c s - c m) in one rounding"
   FIND "if (fabsf(mc) > kHuge)" REPLACE "if (false)")
-fa_step_mutant(no_huge STEPS 5f 5i CAUSE "no care for huge scores: 2^(c s - c m) in one rounding"
-  FIND "if (huge) {" REPLACE "if (false) {")
-fa_step_mutant(sign_ignored STEPS 5b 5i CAUSE "a negative scale is taken as positive"
+fa_step_mutant(no_huge STEPS 5f 5i 5l 5p 6c CAUSE "no care for huge scores: 2^(c s - c m) in one rounding"
+  FIND "if (fabsf(mc_rows[r]) > kHuge) {" REPLACE "if (false) {")
+fa_step_mutant(sign_ignored STEPS 5b 5i 5p 6c CAUSE "a negative scale is taken as positive"
   FIND "if (scale < 0)" REPLACE "if (false)")
 fa_step_mutant(base_e STEPS 5b CAUSE "2^(scale s) instead of e^(scale s)"
   FIND "fabsf(scale) * 1.44269504f" REPLACE "fabsf(scale)")
-fa_step_mutant(lse_base_2 STEPS 5b 5i CAUSE "LSE has m in powers of 2"
+fa_step_mutant(lse_base_2 STEPS 5b 5i 5p 6c CAUSE "LSE has m in powers of 2"
   FIND "m * (c * 0.693147181f)" REPLACE "m * c")
+
+# --- the optimistic maximum and the second pass ---
+fa_step_mutant(max_too_early STEPS 5m 5p 6c
+  CAUSE "m is fixed by the first tiles, though a query may see nothing of them"
+  FIND "exact || j0 < all_first + Bc" REPLACE "exact || j0 < max(all_first, 1)")
+fa_step_mutant(no_second_pass STEPS 5l 5m 5p 6c CAUSE "no second pass for the rows whose first one failed"
+  FIND "if (exact || !__syncthreads_or(finished != (1u << R) - 1)) break;" REPLACE "break;")
+fa_step_mutant(l_not_reset STEPS 5l CAUSE "the second pass adds to the l of the first"
+  FIND "m_rows[r] = -INFINITY, l_tile[r / 2][e] = 0;" REPLACE "m_rows[r] = -INFINITY;")
+fa_step_mutant(l_not_reset STEPS 5p 6c CAUSE "the second pass adds to the l of the first"
+  FIND "sM[r] = -INFINITY, l_tile[r / 2][e] = 0;" REPLACE "sM[r] = -INFINITY;")
+fa_step_mutant(o_not_reset STEPS 5l 5p 6c CAUSE "the second pass adds to the O of the first"
+  FIND "for (int n = 0; n < D / 8; ++n) o_i[n][e] = o_i[n][e + 1] = 0;" REPLACE "")
+fa_step_mutant(finished_again STEPS 5m 5p 6c CAUSE "the second pass sums up rows that are done once more"
+  FIND "finished >> r & 1 ? 0 : tile.last(i)" REPLACE "tile.last(i)")
+fa_step_mutant(huge_in_first_pass STEPS 5p 6c
+  CAUSE "a row with huge scores is taken to be done, though later tiles leave 2^(c (s - m)) out"
+  FIND "exact ? 0 : NAN" REPLACE "0")
+fa_step_mutant(any_l STEPS 5m 5p 6c CAUSE "every finite l is taken for good: P was more than float16 holds"
+  FIND "kMostL = 1 << 24" REPLACE "kMostL = 1e38f")
+
+# --- TMA and its barriers ---
+set(parity "wait at an mbarrier that can't end")
+set(not_waited "data of a copy touched without waiting at its mbarrier")
+set(not_fenced "copy without a fence_proxy_async before it")
+fa_step_mutant(no_wait_for_q STEPS 6a 6c FAULT "${not_waited}" CAUSE "no wait for the bytes of Q"
+  FIND "mbarrier_wait(q_full, 0);
+    for (int x" REPLACE "for (int x")
+fa_step_mutant(no_wait_for_full STEPS 6b 6c FAULT "${not_waited}" CAUSE "no wait for the bytes of a stage"
+  FIND "mbarrier_wait(full + turn % 2, turn / 2 % 2);" REPLACE "")
+fa_step_mutant(parity_of_full STEPS 6b 6c FAULT "${not_waited}" CAUSE "a stage's parity is its number's"
+  FIND "mbarrier_wait(full + turn % 2, turn / 2 % 2);" REPLACE "mbarrier_wait(full + turn % 2, turn % 2);")
+fa_step_mutant(parity_of_empty STEPS 6c FAULT "${not_waited}" CAUSE "the refill waits for the other parity of empty"
+  FIND "(turn - 1) / 2 % 2" REPLACE "(turn + 1) / 2 % 2")
+fa_step_mutant(no_barrier STEPS 6b FAULT "${not_waited}" CAUSE "a stage is filled anew while warps read it"
+  FIND "__syncthreads();  // nobody needs the one before any more" REPLACE "")
+fa_step_mutant(no_wait_for_empty STEPS 6c FAULT "${not_waited}" CAUSE "a stage is filled anew while warps read it"
+  FIND "mbarrier_wait(empty + (turn - 1) % 2, (turn - 1) / 2 % 2);" REPLACE "")
+fa_step_mutant(no_fence STEPS 6b 6c FAULT "${not_fenced}" CAUSE "no fence between what was read and the copy over it"
+  FIND "fence_proxy_async();  // what was read there is read" REPLACE "")
+fa_step_mutant(no_syncwarp STEPS 6c FAULT "${not_waited}"
+  CAUSE "lane 0 says that its warp has read the stage while others still read"
+  FIND "__syncwarp();  // all lanes have read the stage" REPLACE "")
+fa_step_mutant(expect_half STEPS 6b 6c FAULT "more bytes than an mbarrier expects"
+  CAUSE "the barrier is told of K's bytes alone"
+  FIND "full + turn % 2, 4 * kStage * D" REPLACE "full + turn % 2, 2 * kStage * D")
+fa_step_mutant(k_v_exchanged STEPS 6b 6c CAUSE "the stages of K and V are exchanged"
+  FIND "sK + here, maps.K" REPLACE "sK + here, maps.V" FIND2 "sV + here, maps.V" REPLACE2 "sV + here, maps.K")
+fa_step_mutant(two_refill STEPS 6c FAULT "more arrivals than an mbarrier expects" CAUSE "two warps fill the same stage anew"
+  FIND "warp != turn % kWarps" REPLACE "warp / 2 != turn % 2")
+fa_step_mutant(none_refills STEPS 6c FAULT "${parity}" CAUSE "no warp fills a stage anew"
+  FIND "warp != turn % kWarps" REPLACE "warp != kWarps")
+fa_step_mutant(warp_skips_arrival STEPS 6c FAULT "${parity}" CAUSE "three warps say that they have read the stage"
+  FIND "if (lane == 0) mbarrier_arrive(empty" REPLACE "if (lane == 0 && warp > 0) mbarrier_arrive(empty")

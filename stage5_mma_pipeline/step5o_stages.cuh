@@ -1,13 +1,13 @@
-// Step 6: the copy engine of cc 9.0 (TMA). One thread asks for whole tiles; barriers in memory say
-// when one has landed and when all warps have read it. No barrier of the block is left in the loop.
+// Step 5o: stages. Up to d = 64 keys arrive 128 at a time, in two parts of 64 whose scores fit into
+// registers: half as many barriers, each of which all warps wait at.
 //
-// Costs: as step 5k without its copies' instructions, and a warp waits for the data alone.
-// Look first at the life of a stage: full, read, empty, asked for anew.
+// Costs: as step 5n, and 32 KiB more of shared memory for d = 64.
+// Look first at which numbers count stages now, and which parts.
 #pragma once
 
 #include "common/cuda/device.cuh"
 
-namespace stage5::step6 {
+namespace stage5::step5o {
 inline namespace FA_TARGET {
 
 using namespace fa;
@@ -16,52 +16,49 @@ using namespace fa;
 constexpr float kHuge = 1 << 20;
 /// Where l is more, scores may have passed m by more than P has room for: 2^16 in float16.
 constexpr float kMostL = 1 << 24;
-constexpr int kWarps = 4, kThreads = 32 * kWarps;
-template <int D>
-struct Shape {
-  static constexpr int kRows = D > 128 ? 16 : 32;            // queries of a warp
-  static constexpr int Br = kWarps * kRows;                  // and of the block
-  static constexpr int Bc = D > 128 ? 32 : 64;               // keys whose scores are in registers
-  static constexpr int kStage = D > 64 ? Bc : 2 * Bc;        // keys that arrive together
-  static constexpr bool kKeepQ = D <= 64;                    // Q's fragments stay in registers
-  static constexpr int kPages = (D + 63) / 64;               // of 64 columns
-};
-template <int D>
-constexpr std::size_t kSharedBytes =
-    128 * Shape<D>::kPages*(Shape<D>::Br + 4 * Shape<D>::kStage) + Shape<D>::Br * 16 + 3 * 128;
+constexpr int kRows = 32, kWarps = 4, kThreads = 32 * kWarps;
+constexpr int Br = kRows * kWarps, Bc = 64;
+constexpr int R = kRows / 8, W = kRows / 16;  // a thread has R rows, a warp W pieces of 16
 
-/// What TMA copies: a tile of Q, a stage of K or V.
-template <class T>
-struct TileMaps {
-  TileMap<T> Q, K, V;
-};
+template <int D>
+constexpr std::size_t kSharedBytes = 2 * D*(Br + 4 * (D > 64 ? Bc : 2 * Bc)) + Br * 16;
+
+/// Starts copying `there` rows of `columns`, as one group of copies; `from` is this thread's first
+/// piece. Rows and columns that aren't there become 0: those may be NaN, and 0 · NaN is NaN.
+template <int rows, int D, class T>
+__device__ void load_tile(
+    Place<T, rows> to, Global<const T> from, Index stride, int there, int columns) {
+  const int row = threadIdx.x / 8, column = threadIdx.x % 8 * 8;  // this thread's first 8 columns
+#pragma unroll
+  for (int i = 0; i < rows; i += kThreads / 8)
+#pragma unroll
+    for (int x = 0; x < D; x += 64) {
+      const bool is_there = row + i < there && column + x < columns;
+      cp_async_16(to.at(i, x), from + (i * stride + x), is_there ? 16 : 0);
+    }
+  cp_async_commit();
+}
 
 /// Grid: one block a tile of queries, Nq/Br · Hq · B in x alone (y and z end at 65,535).
-/// Block: 4 warps. Shared memory: Q [Br, D], two K and V [kStage, D] in T, m: 80, 96 KiB for D = 64,
-/// 128, and 2 KiB.
-template <class T, int D>
+/// Block: 4 warps. Shared memory: Q, two tiles of K and V in T, m.
+template <class T, int D, bool contiguous>
 __global__ void __launch_bounds__(kThreads)
     attention_kernel(GlobalTensor<const T> Q,  // [B, Hq, Nq, d]
                      GlobalTensor<const T> K,  // [B, Hkv, Nkv, d]
-                     GlobalTensor<const T>,    // V [B, Hkv, Nkv, d], read through its map
+                     GlobalTensor<const T> V,  // [B, Hkv, Nkv, d]
                      GlobalTensor<T> O,        // [B, Hq, Nq, d]
                      Global<float> LSE,        // [B, Hq, Nq]
                      float scale,              // usually 1/√d
-                     Mask mask,                // which keys each query sees
-                     const __grid_constant__ TileMaps<T> maps) {
-  using S = Shape<D>;
-  constexpr int Br = S::Br, Bc = S::Bc, kStage = S::kStage, kPages = S::kPages;
-  constexpr int kRows = S::kRows, R = kRows / 8, W = kRows / 16;
+                     Mask mask) {              // which keys each query sees
   SharedMemory memory = shared_memory();
+  constexpr int kPages = D / 64;                // of 64 columns
+  constexpr bool kKeepQ = D <= 64;              // Q's fragments stay in registers
+  constexpr int kStage = D > 64 ? Bc : 2 * Bc;  // keys that arrive together
   const SharedTile<T, 64> sQ = memory.tile<T, 64>("sQ", kPages * Br);
   const SharedTile<T, 64> sK = memory.tile<T, 64>("sK", 2 * kPages * kStage);
   const SharedTile<T, 64> sV = memory.tile<T, 64>("sV", 2 * kPages * kStage);
   // m is needed so seldom that it waits in shared memory, each thread's copy of its rows'.
   const Shared<float> sM = memory.array<float>("sM", R * kThreads) + R * threadIdx.x;
-  // A stage is full when its bytes have landed, empty when all warps have read it.
-  const Shared<Mbarrier> q_full = memory.array<Mbarrier>("q_full", 1);
-  const Shared<Mbarrier> full = memory.array<Mbarrier>("full", 2);
-  const Shared<Mbarrier> empty = memory.array<Mbarrier>("empty", 2);
 
   // The block's: queries [i0, i1) of head h, batch item b; the last, which see most keys, first.
   // In 32 bits: divisions of 64 are slow.
@@ -70,91 +67,87 @@ __global__ void __launch_bounds__(kThreads)
   const Index h = blockIdx.x / tiles % heads, b = blockIdx.x / tiles / heads;
   const Index i0 = Index{tiles - 1 - blockIdx.x % tiles} * Br, i1 = min(i0 + Br, Q.N);
   const Index kv = static_cast<unsigned>(h) / (heads / static_cast<unsigned>(K.H));
+  const GlobalMatrix<const T> gK = K.head(b, kv), gV = V.head(b, kv);
   const Index first_key = mask.keys(i0, i1).first;
   const BlockMask seen = mask.block(i0, i1);
-  const int stages = (seen.count + kStage - 1) / kStage;
   // The thread's, in each piece of 16 queries by 8 keys (or columns) that an mma gives its warp:
-  // rows g and g + 8, keys 2t and 2t + 1 of both. Two such pieces lie below each other.
-  const int warp = __shfl_sync(kAllLanes, threadIdx.x / 32, 0);  // so the compiler knows: one a warp
+  // rows g and g + 8, keys 2t and 2t + 1 of both. w counts pieces below each other, n those
+  // beside each other.
+  const int warp = __shfl_sync(kAllLanes, threadIdx.x / 32, 0);  // the compiler sees: one a warp
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const int row0 = warp * kRows, row = row0 + g;
-  // Keys that some of the warp's queries see, and those that all of them see.
-  const int some_first = seen.first(row0), some_last = seen.last(row0 + kRows - 1);
-  const int all_first = seen.first(row0 + kRows - 1), all_last = seen.last(row0);
   // For ldmatrix a lane names a row: lane 8m + i row i of matrix m. Two matrices below each other,
   // two beside them (Q, V); or two beside each other, two below them (K).
   const int below = lane % 16, beside = lane / 16 * 8;
   const Place<T, Br> q_place(sQ, row0 + below, beside);
   const Place<T, kStage> k_place(sK, lane % 8 + beside, lane % 16 / 8 * 8);
   const Place<T, kStage> v_place(sV, below, beside);
+  const int copy_row = threadIdx.x / 8, copy_column = threadIdx.x % 8 * 8;  // where it copies
+  const Place<T, kStage> k_copy(sK, copy_row, copy_column), v_copy(sV, copy_row, copy_column);
+  const Index k_stride = contiguous ? D : K.row_stride, v_stride = contiguous ? D : V.row_stride;
+  const int columns = contiguous ? D : static_cast<int>(Q.d);
+  // Keys that some of the warp's queries see, and those that all of them see.
+  const int some_first = seen.first(row0), some_last = seen.last(row0 + kRows - 1);
+  const int all_first = seen.first(row0 + kRows - 1), all_last = seen.last(row0);
+
   // A scale of 0 becomes one too small to count, but large enough for −inf · c = −inf.
   const float c = max(fabsf(scale) * 1.44269504f, 1e-37f);
-  // Asks for stage j of K and V. Over both passes it is number `turn`, and goes where turn − 2 was.
-  const auto load_stage = [&](int j, int turn) {
-    const int s = turn % 2, at = s * kPages * kStage;
-    mbarrier_arrive_expect(full + s, 4 * kStage * D);
-    tma_load(sK + at, maps.K, first_key + j * kStage, kv, b, full + s);
-    tma_load(sV + at, maps.V, first_key + j * kStage, kv, b, full + s);
-  };
-  // Warps take turns: in the midst of stage j one of them waits until all have read stage j − 1, and
-  // has its place filled with j + 1. The others are rarely that far behind.
-  const auto refill = [&](int j, int turn) {
-    if (j == 0 || j + 1 >= stages || warp != turn % kWarps || lane != 0) return;
-    mbarrier_wait(empty + (turn - 1) % 2, (turn - 1) / 2 % 2);
-    fence_proxy_async();
-    load_stage(j + 1, turn + 1);
-  };
+
   //# region load_q
-  if (threadIdx.x == 0) {
-    mbarrier_init(q_full, 1);
-    for (int s = 0; s < 2; ++s) mbarrier_init(full + s, 1), mbarrier_init(empty + s, kWarps);
-    mbarrier_arrive_expect(q_full, 2 * Br * D);
-    tma_load(sQ, maps.Q, i0, h, b, q_full);
+  const Place<T, Br> q_copy(sQ, copy_row, copy_column);
+  const Index q_stride = contiguous ? D : Q.row_stride;
+  const Global<const T> gQ = Q.head(b, h)[i0] + (copy_row * q_stride + copy_column);
+  load_tile<Br, D>(q_copy, gQ, q_stride, static_cast<int>(i1 - i0), columns);
+  if (scale < 0) {  // then −Q has the scores that c wants
+    cp_async_wait<0>();
+    __syncthreads();
+    for (int e = threadIdx.x; e < Br * D / 2; e += kThreads) {
+      const auto two = Place<T, Br>(sQ, e / (D / 2), e % (D / 2) * 2).at(0, 0);
+      store_vector(two, load_vector<std::uint32_t>(two) ^ 0x80008000);
+    }
   }
-  __syncthreads();
   //# endregion
-  std::uint32_t q_tile[S::kKeepQ ? D / 16 : 1][W][4];
+  std::uint32_t q_tile[kKeepQ ? D / 16 : 1][W][4];
   float mc_rows[R] = {}, l_tile[W][4] = {}, o_tile[W][D / 8][4] = {};
   for (int r = 0; r < R; ++r) sM[r] = -INFINITY;
-  int turn = 0;
   unsigned finished = 0;  // rows that are done: bit r for row g + 8r
   for (bool exact = false;; exact = true) {
-    if (threadIdx.x == 0) {
-      fence_proxy_async();  // all that was read is read
-      for (int j = 0; j < min(stages, 2); ++j) load_stage(j, turn + j);
+    Global<const T> k_next = gK[first_key] + (copy_row * k_stride + copy_column);
+    Global<const T> v_next = gV[first_key] + (copy_row * v_stride + copy_column);
+    if (seen.count > 0) {
+      load_tile<kStage, D>(k_copy, k_next, k_stride, seen.count, columns);
+      load_tile<kStage, D>(v_copy, v_next, v_stride, seen.count, columns);
     }
-    mbarrier_wait(q_full, 0);
-    if (scale < 0 && !exact) {  // then −Q has the scores that c wants
-      for (int e = lane; e < kRows * D / 2; e += 32) {
-        const auto two = Place<T, Br>(sQ, row0 + e / (D / 2), e % (D / 2) * 2).at(0, 0);
-        store_vector(two, load_vector<std::uint32_t>(two) ^ 0x80008000);
-      }
-      __syncwarp();
-    }
-    for (int x = 0; x < D && S::kKeepQ; x += 16)
-      for (int w = 0; w < W; ++w) ldmatrix_x4(q_tile[x / 16][w], q_place.at(16 * w, x));
-    for (int j = 0; j < stages; ++j, ++turn) {
-      const int here = turn % 2 * (kPages * kStage);  // where the stage begins
+    if (seen.count == 0) cp_async_wait<0>();  // then no tile waits for Q, but the vote is a barrier
+    for (int stage = 0; stage < seen.count; stage += kStage) {  // counted from first_key
+      const int here = stage / kStage % 2 * (kPages * kStage);  // where the stage begins
       //# region load_kv
-      mbarrier_wait(full + turn % 2, turn / 2 % 2);
+      cp_async_wait<0>();
+      __syncthreads();  // everybody's part is there, and nobody needs the one before any more
+      k_next += kStage * k_stride, v_next += kStage * v_stride;
+      if (const int left = seen.count - stage - kStage; left > 0) {
+        const int there = kPages * kStage - here;
+        load_tile<kStage, D>(k_copy.behind(there), k_next, k_stride, left, columns);
+        load_tile<kStage, D>(v_copy.behind(there), v_next, v_stride, left, columns);
+      }
       //# endregion
+      if (kKeepQ && stage == 0)
+        for (int x = 0; x < D; x += 16)
+          for (int w = 0; w < W; ++w) ldmatrix_x4(q_tile[x / 16][w], q_place.at(16 * w, x));
 #pragma unroll
-      for (int j0 = 0; j0 < kStage; j0 += Bc) {
-        const int at = j * kStage + j0;
-        if (at + Bc <= some_first || at >= some_last) {
-          if (j0 == 0) refill(j, turn);
-          continue;
-        }
+      for (int part = 0; part < kStage; part += Bc) {
+        const int j0 = stage + part;
+        if (j0 + Bc <= some_first || j0 >= some_last) continue;
         //# region scores  S = Q Kᵀ
         float s_tile[W][Bc / 8][4] = {};
 #pragma unroll
         for (int x = 0; x < D; x += 16) {
-          std::uint32_t(&q)[W][4] = q_tile[S::kKeepQ ? x / 16 : 0];
-          for (int w = 0; w < W && !S::kKeepQ; ++w) ldmatrix_x4(q[w], q_place.at(16 * w, x));
+          std::uint32_t(&q)[W][4] = q_tile[kKeepQ ? x / 16 : 0];
+          for (int w = 0; w < W && !kKeepQ; ++w) ldmatrix_x4(q[w], q_place.at(16 * w, x));
 #pragma unroll
           for (int n = 0; n < Bc / 8; n += 2) {
             std::uint32_t k[2][2];
-            ldmatrix_x4(k[0], k[1], k_place.behind(here).at(j0 + 8 * n, x));
+            ldmatrix_x4(k[0], k[1], k_place.behind(here).at(part + 8 * n, x));
             for (int w = 0; w < W; ++w) {
               mma_m16n8k16<T>(s_tile[w][n], q[w], k[0], s_tile[w][n]);
               mma_m16n8k16<T>(s_tile[w][n + 1], q[w], k[1], s_tile[w][n + 1]);
@@ -162,11 +155,10 @@ __global__ void __launch_bounds__(kThreads)
           }
         }
         //# endregion
-        if (j0 == 0) refill(j, turn);
         // After one tile that all see every row has an m.
-        if (exact || at < all_first + Bc || at + Bc > all_last) {
-          const BlockMask tile = seen.from_key(at);
-          const bool whole = at >= all_first && at + Bc <= all_last;
+        if (exact || j0 < all_first + Bc || j0 + Bc > all_last) {
+          const BlockMask tile = seen.from_key(j0);
+          const bool whole = j0 >= all_first && j0 + Bc <= all_last;
 #pragma unroll
           for (int r = 0; r < R; ++r) {  // rows g, g + 8, …
             float(&s_i)[Bc / 8][4] = s_tile[r / 2];
@@ -176,7 +168,8 @@ __global__ void __launch_bounds__(kThreads)
             const int first = tile.first(i), last = finished >> r & 1 ? 0 : tile.last(i);
             for (int n = 0; n < Bc / 8 && (exact || !whole); ++n)
               for (int y = 0; y < 2; ++y)
-                if (const int k = 8 * n + 2 * t + y; k < first || k >= last) s_i[n][e + y] = -INFINITY;
+                if (const int k = 8 * n + 2 * t + y; k < first || k >= last)
+                  s_i[n][e + y] = -INFINITY;
             //# endregion
             //# region rowmax  m = max(m, max s), of 4 neighbouring threads that share the row
             const float m_old = sM[r];
@@ -204,10 +197,10 @@ __global__ void __launch_bounds__(kThreads)
         for (int k0 = 0; k0 < Bc; k0 += 16) {
           std::uint32_t p[W][4];
           for (int w = 0; w < W; ++w) {
-            // What the scores' product left in this thread is what this product takes from it.
             for (int a = 0; a < 4; ++a) {
-              //# region exp  p = 2^(c s − c m)
+              // What the scores' product left in this thread is what this product takes from it.
               const float* s = &s_tile[w][k0 / 8 + a / 2][a % 2 * 2];
+              //# region exp  p = 2^(c s − c m)
               const float mc = mc_rows[2 * w + a % 2];
               p[w][a] = round_pair<T>(exp2_approx(__fmaf_rn(s[0], c, -mc)),
                                       exp2_approx(__fmaf_rn(s[1], c, -mc)));
@@ -220,17 +213,14 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
           for (int n = 0; n < D / 8; n += 2) {
             std::uint32_t v[2][2];
-            ldmatrix_x4_trans(v[0], v[1], v_place.behind(here).at(j0 + k0, 8 * n));
-            for (int w = 0; w < W; ++w) {
-              mma_m16n8k16<T>(o_tile[w][n], p[w], v[0], o_tile[w][n]);
-              mma_m16n8k16<T>(o_tile[w][n + 1], p[w], v[1], o_tile[w][n + 1]);
-            }
+            ldmatrix_x4_trans(v[0], v[1], v_place.behind(here).at(part + k0, 8 * n));
+            for (int w = 0; w < W; ++w)
+              for (int y = 0; y < 2; ++y)
+                mma_m16n8k16<T>(o_tile[w][n + y], p[w], v[y], o_tile[w][n + y]);
           }
         }
         //# endregion
       }
-      __syncwarp();  // all lanes have read the stage
-      if (lane == 0) mbarrier_arrive(empty + turn % 2);
     }
 #pragma unroll
     for (int r = 0; r < R; ++r) {
@@ -246,6 +236,7 @@ __global__ void __launch_bounds__(kThreads)
     if (exact || !__syncthreads_or(finished != (1u << R) - 1)) break;
   }
   // O goes through the warp's own rows of sQ, which no other warp reads.
+  const Global<T> gO = O.head(b, h)[i0 + row0];
   __syncwarp();  // no lane reads Q any more
 #pragma unroll
   for (int r = 0; r < R; ++r) {
@@ -264,16 +255,16 @@ __global__ void __launch_bounds__(kThreads)
   }
   __syncwarp();
   //# region store  16 bytes a thread
-  const Global<T> gO = O.head(b, h)[i0 + row0];
+  const Index o_stride = contiguous ? D : O.row_stride;
 #pragma unroll
   for (int e = lane; e < kRows * D / 8; e += 32) {
     const int i = e / (D / 8), x = e % (D / 8) * 8;
-    if (i0 + row0 + i < i1)
-      store_vector(gO + (i * O.row_stride + x),
+    if (i0 + row0 + i < i1 && x < columns)
+      store_vector(gO + (i * o_stride + x),
                    load_vector<uint4>(Place<T, Br>(sQ, row0 + i, x).at(0, 0)));
   }
   //# endregion
 }
 
 }  // namespace FA_TARGET
-}  // namespace stage5::step6
+}  // namespace stage5::step5o

@@ -1,0 +1,265 @@
+// Step 5n: Q stays. Up to d = 64 a warp has registers left for the fragments of its queries, and
+// loads them once instead of once a tile.
+//
+// Costs: as step 5m, with a fifth fewer ldmatrix up to d = 64.
+// Look first at what the compiler knows about the two sizes that q_tile can have.
+#pragma once
+
+#include "common/cuda/device.cuh"
+
+namespace stage5::step5n {
+inline namespace FA_TARGET {
+
+using namespace fa;
+
+/// Beyond 2^20 the rounding of c·m would no longer be small beside 1.
+constexpr float kHuge = 1 << 20;
+/// Where l is more, scores may have passed m by more than P has room for: 2^16 in float16.
+constexpr float kMostL = 1 << 24;
+constexpr int kRows = 32, kWarps = 4, kThreads = 32 * kWarps;
+constexpr int Br = kRows * kWarps, Bc = 64;
+constexpr int R = kRows / 8, W = kRows / 16;  // a thread has R rows, a warp W pieces of 16
+
+template <int D>
+constexpr std::size_t kSharedBytes = 2 * D*(Br + 4 * Bc) + Br * 16;
+
+/// Starts copying `there` rows of `columns`, as one group of copies; `from` is this thread's first
+/// piece. Rows and columns that aren't there become 0: those may be NaN, and 0 · NaN is NaN.
+template <int rows, int D, class T>
+__device__ void load_tile(
+    Place<T, rows> to, Global<const T> from, Index stride, int there, int columns) {
+  const int row = threadIdx.x / 8, column = threadIdx.x % 8 * 8;  // this thread's first 8 columns
+#pragma unroll
+  for (int i = 0; i < rows; i += kThreads / 8)
+#pragma unroll
+    for (int x = 0; x < D; x += 64) {
+      const bool is_there = row + i < there && column + x < columns;
+      cp_async_16(to.at(i, x), from + (i * stride + x), is_there ? 16 : 0);
+    }
+  cp_async_commit();
+}
+
+/// Grid: one block a tile of queries, Nq/Br · Hq · B in x alone (y and z end at 65,535).
+/// Block: 4 warps. Shared memory: Q, two tiles of K and V in T, m.
+template <class T, int D, bool contiguous>
+__global__ void __launch_bounds__(kThreads)
+    attention_kernel(GlobalTensor<const T> Q,  // [B, Hq, Nq, d]
+                     GlobalTensor<const T> K,  // [B, Hkv, Nkv, d]
+                     GlobalTensor<const T> V,  // [B, Hkv, Nkv, d]
+                     GlobalTensor<T> O,        // [B, Hq, Nq, d]
+                     Global<float> LSE,        // [B, Hq, Nq]
+                     float scale,              // usually 1/√d
+                     Mask mask) {              // which keys each query sees
+  SharedMemory memory = shared_memory();
+  constexpr int kPages = D / 64;    // of 64 columns
+  constexpr bool kKeepQ = D <= 64;  // Q's fragments stay in registers
+  const SharedTile<T, 64> sQ = memory.tile<T, 64>("sQ", kPages * Br);
+  const SharedTile<T, 64> sK = memory.tile<T, 64>("sK", 2 * kPages * Bc);
+  const SharedTile<T, 64> sV = memory.tile<T, 64>("sV", 2 * kPages * Bc);
+  // m is needed so seldom that it waits in shared memory, each thread's copy of its rows'.
+  const Shared<float> sM = memory.array<float>("sM", R * kThreads) + R * threadIdx.x;
+
+  // The block's: queries [i0, i1) of head h, batch item b; the last, which see most keys, first.
+  // In 32 bits: divisions of 64 are slow.
+  const unsigned heads = static_cast<unsigned>(Q.H);
+  const unsigned tiles = static_cast<unsigned>((Q.N + Br - 1) / Br);
+  const Index h = blockIdx.x / tiles % heads, b = blockIdx.x / tiles / heads;
+  const Index i0 = Index{tiles - 1 - blockIdx.x % tiles} * Br, i1 = min(i0 + Br, Q.N);
+  const Index kv = static_cast<unsigned>(h) / (heads / static_cast<unsigned>(K.H));
+  const GlobalMatrix<const T> gK = K.head(b, kv), gV = V.head(b, kv);
+  const Index first_key = mask.keys(i0, i1).first;
+  const BlockMask seen = mask.block(i0, i1);
+  // The thread's, in each piece of 16 queries by 8 keys (or columns) that an mma gives its warp:
+  // rows g and g + 8, keys 2t and 2t + 1 of both. w counts pieces below each other, n those
+  // beside each other.
+  const int warp = __shfl_sync(kAllLanes, threadIdx.x / 32, 0);  // the compiler sees: one a warp
+  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  const int row0 = warp * kRows, row = row0 + g;
+  // For ldmatrix a lane names a row: lane 8m + i row i of matrix m. Two matrices below each other,
+  // two beside them (Q, V); or two beside each other, two below them (K).
+  const int below = lane % 16, beside = lane / 16 * 8;
+  const Place<T, Br> q_place(sQ, row0 + below, beside);
+  const Place<T, Bc> k_place(sK, lane % 8 + beside, lane % 16 / 8 * 8);
+  const Place<T, Bc> v_place(sV, below, beside);
+  const int copy_row = threadIdx.x / 8, copy_column = threadIdx.x % 8 * 8;  // where it copies
+  const Place<T, Bc> k_copy(sK, copy_row, copy_column), v_copy(sV, copy_row, copy_column);
+  const Index k_stride = contiguous ? D : K.row_stride, v_stride = contiguous ? D : V.row_stride;
+  const int columns = contiguous ? D : static_cast<int>(Q.d);
+  // Keys that some of the warp's queries see, and those that all of them see.
+  const int some_first = seen.first(row0), some_last = seen.last(row0 + kRows - 1);
+  const int all_first = seen.first(row0 + kRows - 1), all_last = seen.last(row0);
+
+  // A scale of 0 becomes one too small to count, but large enough for −inf · c = −inf.
+  const float c = max(fabsf(scale) * 1.44269504f, 1e-37f);
+
+  //# region load_q
+  const Place<T, Br> q_copy(sQ, copy_row, copy_column);
+  const Index q_stride = contiguous ? D : Q.row_stride;
+  const Global<const T> gQ = Q.head(b, h)[i0] + (copy_row * q_stride + copy_column);
+  load_tile<Br, D>(q_copy, gQ, q_stride, static_cast<int>(i1 - i0), columns);
+  if (scale < 0) {  // then −Q has the scores that c wants
+    cp_async_wait<0>();
+    __syncthreads();
+    for (int e = threadIdx.x; e < Br * D / 2; e += kThreads) {
+      const auto two = Place<T, Br>(sQ, e / (D / 2), e % (D / 2) * 2).at(0, 0);
+      store_vector(two, load_vector<std::uint32_t>(two) ^ 0x80008000);
+    }
+  }
+  //# endregion
+  std::uint32_t q_tile[kKeepQ ? D / 16 : 1][W][4];
+  float mc_rows[R] = {}, l_tile[W][4] = {}, o_tile[W][D / 8][4] = {};
+  for (int r = 0; r < R; ++r) sM[r] = -INFINITY;
+  unsigned finished = 0;  // rows that are done: bit r for row g + 8r
+  for (bool exact = false;; exact = true) {
+    Global<const T> k_next = gK[first_key] + (copy_row * k_stride + copy_column);
+    Global<const T> v_next = gV[first_key] + (copy_row * v_stride + copy_column);
+    if (seen.count > 0) {
+      load_tile<Bc, D>(k_copy, k_next, k_stride, seen.count, columns);
+      load_tile<Bc, D>(v_copy, v_next, v_stride, seen.count, columns);
+    }
+    if (seen.count == 0) cp_async_wait<0>();  // then no tile waits for Q, but the vote is a barrier
+    for (int j0 = 0; j0 < seen.count; j0 += Bc) {    // counted from first_key
+      const int here = j0 / Bc % 2 * (kPages * Bc);  // where the tile begins
+      //# region load_kv
+      cp_async_wait<0>();
+      __syncthreads();  // everybody's part is there, and nobody needs the one before any more
+      k_next += Bc * k_stride, v_next += Bc * v_stride;
+      if (const int left = seen.count - j0 - Bc; left > 0) {
+        const int there = kPages * Bc - here;
+        load_tile<Bc, D>(k_copy.behind(there), k_next, k_stride, left, columns);
+        load_tile<Bc, D>(v_copy.behind(there), v_next, v_stride, left, columns);
+      }
+      //# endregion
+      if (kKeepQ && j0 == 0)
+        for (int x = 0; x < D; x += 16)
+          for (int w = 0; w < W; ++w) ldmatrix_x4(q_tile[x / 16][w], q_place.at(16 * w, x));
+      if (j0 + Bc <= some_first || j0 >= some_last) continue;
+      //# region scores  S = Q Kᵀ
+      float s_tile[W][Bc / 8][4] = {};
+#pragma unroll
+      for (int x = 0; x < D; x += 16) {
+        std::uint32_t(&q)[W][4] = q_tile[kKeepQ ? x / 16 : 0];
+        for (int w = 0; w < W && !kKeepQ; ++w) ldmatrix_x4(q[w], q_place.at(16 * w, x));
+#pragma unroll
+        for (int n = 0; n < Bc / 8; n += 2) {
+          std::uint32_t k[2][2];
+          ldmatrix_x4(k[0], k[1], k_place.behind(here).at(8 * n, x));
+          for (int w = 0; w < W; ++w) {
+            mma_m16n8k16<T>(s_tile[w][n], q[w], k[0], s_tile[w][n]);
+            mma_m16n8k16<T>(s_tile[w][n + 1], q[w], k[1], s_tile[w][n + 1]);
+          }
+        }
+      }
+      //# endregion
+      // After one tile that all see every row has an m.
+      if (exact || j0 < all_first + Bc || j0 + Bc > all_last) {
+        const BlockMask tile = seen.from_key(j0);
+        const bool whole = j0 >= all_first && j0 + Bc <= all_last;
+#pragma unroll
+        for (int r = 0; r < R; ++r) {  // rows g, g + 8, …
+          float(&s_i)[Bc / 8][4] = s_tile[r / 2];
+          float(&o_i)[D / 8][4] = o_tile[r / 2];
+          const int i = row + 8 * r, e = r % 2 * 2;  // its elements in a piece: e and e + 1
+          //# region mask  of row i, only the keys that query i sees; the others have P = 0
+          const int first = tile.first(i), last = finished >> r & 1 ? 0 : tile.last(i);
+          for (int n = 0; n < Bc / 8 && (exact || !whole); ++n)
+            for (int y = 0; y < 2; ++y)
+              if (const int k = 8 * n + 2 * t + y; k < first || k >= last)
+                s_i[n][e + y] = -INFINITY;
+          //# endregion
+          //# region rowmax  m = max(m, max s), of 4 neighbouring threads that share the row
+          const float m_old = sM[r];
+          float m = m_old;
+          for (int n = 0; n < Bc / 8; ++n) m = max(m, max(s_i[n][e], s_i[n][e + 1]));
+          for (int other = 1; other < 4; other *= 2)
+            m = max(m, __shfl_xor_sync(kAllLanes, m, other));
+          sM[r] = m;
+          //# endregion
+          //# region rescale  what was summed under m_old is brought under m
+          const float alpha = m_old == -INFINITY ? 0 : exp2_approx((m_old - m) * c);
+          l_tile[r / 2][e] *= alpha;
+          for (int n = 0; n < D / 8; ++n) o_i[n][e] *= alpha, o_i[n][e + 1] *= alpha;
+          //# endregion
+          mc_rows[r] = m == -INFINITY ? 0 : m * c;
+          if (fabsf(mc_rows[r]) > kHuge) {  // then 2^(c (s − m)): 2^(c s − c m) could be anything
+            for (int n = 0; n < Bc / 8; ++n) s_i[n][e] -= m, s_i[n][e + 1] -= m;
+            mc_rows[r] = exact ? 0 : NAN;  // and not only in this tile, so the row isn't finished
+          }
+        }
+      }
+      //# region pv  O = O + P V
+      const std::uint32_t ones[2] = {round_pair<T>(1, 1), round_pair<T>(1, 1)};
+#pragma unroll
+      for (int k0 = 0; k0 < Bc; k0 += 16) {
+        std::uint32_t p[W][4];
+        for (int w = 0; w < W; ++w) {
+          for (int a = 0; a < 4; ++a) {
+            // What the scores' product left in this thread is what this product takes from it.
+            const float* s = &s_tile[w][k0 / 8 + a / 2][a % 2 * 2];
+            //# region exp  p = 2^(c s − c m)
+            const float mc = mc_rows[2 * w + a % 2];
+            p[w][a] = round_pair<T>(exp2_approx(__fmaf_rn(s[0], c, -mc)),
+                                    exp2_approx(__fmaf_rn(s[1], c, -mc)));
+            //# endregion
+          }
+          //# region rowsum  l = l + P · 1, in each of the 8 columns
+          mma_m16n8k16<T>(l_tile[w], p[w], ones, l_tile[w]);
+          //# endregion
+        }
+#pragma unroll
+        for (int n = 0; n < D / 8; n += 2) {
+          std::uint32_t v[2][2];
+          ldmatrix_x4_trans(v[0], v[1], v_place.behind(here).at(k0, 8 * n));
+          for (int w = 0; w < W; ++w)
+            for (int y = 0; y < 2; ++y)
+              mma_m16n8k16<T>(o_tile[w][n + y], p[w], v[y], o_tile[w][n + y]);
+        }
+      }
+      //# endregion
+    }
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      float(&o_i)[D / 8][4] = o_tile[r / 2];
+      const int e = r % 2 * 2;
+      if (l_tile[r / 2][e] < kMostL) {
+        finished |= 1u << r;
+      } else if (!exact) {
+        sM[r] = -INFINITY, l_tile[r / 2][e] = 0;
+        for (int n = 0; n < D / 8; ++n) o_i[n][e] = o_i[n][e + 1] = 0;
+      }
+    }
+    if (exact || !__syncthreads_or(finished != (1u << R) - 1)) break;
+  }
+  // O goes through the warp's own rows of sQ, which no other warp reads.
+  const Global<T> gO = O.head(b, h)[i0 + row0];
+  __syncwarp();  // no lane reads Q any more
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+    const Index i = i0 + row + 8 * r;
+    const int e = r % 2 * 2;
+    float(&o_i)[D / 8][4] = o_tile[r / 2];
+    const float m = sM[r], l = l_tile[r / 2][e];
+    //# region finish  O = o / l, LSE = scale · m + log l; a query that sees no key has O = 0
+    const float factor = seen.last(row + 8 * r) <= seen.first(row + 8 * r) ? 1 : 1 / l;
+    for (int n = 0; n < D / 8; ++n) o_i[n][e] *= factor, o_i[n][e + 1] *= factor;
+    if (t == 0 && i < i1) LSE[(b * Q.H + h) * Q.N + i] = m * (c * 0.693147181f) + logf(l);
+    //# endregion
+    const Place<T, Br> place(sQ, row, 2 * t);
+    for (int n = 0; n < D / 8; ++n)
+      store_vector(place.at(8 * r, 8 * n), round_pair<T>(o_i[n][e], o_i[n][e + 1]));
+  }
+  __syncwarp();
+  //# region store  16 bytes a thread
+  const Index o_stride = contiguous ? D : O.row_stride;
+#pragma unroll
+  for (int e = lane; e < kRows * D / 8; e += 32) {
+    const int i = e / (D / 8), x = e % (D / 8) * 8;
+    if (i0 + row0 + i < i1 && x < columns)
+      store_vector(gO + (i * o_stride + x),
+                   load_vector<uint4>(Place<T, Br>(sQ, row0 + i, x).at(0, 0)));
+  }
+  //# endregion
+}
+
+}  // namespace FA_TARGET
+}  // namespace stage5::step5n
