@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kThreads)
   const SharedTile<T, 64> sK = memory.tile<T, 64>("sK", 2 * kPages * kStage);
   const SharedTile<T, 64> sV = memory.tile<T, 64>("sV", 2 * kPages * kStage);
   // m is needed so seldom that it waits in shared memory, each thread's copy of its rows'.
-  const Shared<float> sM = memory.array<float>("sM", R * kThreads) + R * threadIdx.x;
+  const Shared<float> sM = memory.array<float>("sM", R * kThreads) + threadIdx.x;
   const Shared<Mbarrier> q_full = memory.array<Mbarrier>("q_full", 1);
   const Shared<Mbarrier> full = memory.array<Mbarrier>("full", 2);  // a stage's bytes have landed
 
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(kThreads)
   //# endregion
   std::uint32_t q_tile[kKeepQ ? D / 16 : 1][W][4];
   float mc_rows[R] = {}, l_tile[W][4] = {}, o_tile[W][D / 8][4] = {};
-  for (int r = 0; r < R; ++r) sM[r] = -INFINITY;
+  for (int r = 0; r < R; ++r) sM[r * kThreads] = -INFINITY;
   int turn = 0;
   unsigned finished = 0;  // rows that are done: bit r for row g + 8r
   for (bool exact = false;; exact = true) {
@@ -169,12 +169,12 @@ __global__ void __launch_bounds__(kThreads)
                   s_i[n][e + y] = -INFINITY;
             //# endregion
             //# region rowmax  m = max(m, max s), of 4 neighbouring threads that share the row
-            const float m_old = sM[r];
+            const float m_old = sM[r * kThreads];
             float m = m_old;
             for (int n = 0; n < Bc / 8; ++n) m = max(m, max(s_i[n][e], s_i[n][e + 1]));
             for (int other = 1; other < 4; other *= 2)
               m = max(m, __shfl_xor_sync(kAllLanes, m, other));
-            sM[r] = m;
+            sM[r * kThreads] = m;
             //# endregion
             //# region rescale  what was summed under m_old is brought under m
             const float alpha = m_old == -INFINITY ? 0 : exp2_approx((m_old - m) * c);
@@ -226,7 +226,7 @@ __global__ void __launch_bounds__(kThreads)
       if (l_tile[r / 2][e] < kMostL) {
         finished |= 1u << r;
       } else if (!exact) {
-        sM[r] = -INFINITY, l_tile[r / 2][e] = 0;
+        sM[r * kThreads] = -INFINITY, l_tile[r / 2][e] = 0;
         for (int n = 0; n < D / 8; ++n) o_i[n][e] = o_i[n][e + 1] = 0;
       }
     }
@@ -240,7 +240,7 @@ __global__ void __launch_bounds__(kThreads)
     const Index i = i0 + row + 8 * r;
     const int e = r % 2 * 2;
     float(&o_i)[D / 8][4] = o_tile[r / 2];
-    const float m = sM[r], l = l_tile[r / 2][e];
+    const float m = sM[r * kThreads], l = l_tile[r / 2][e];
     //# region finish  O = o / l, LSE = scale · m + log l; a query that sees no key has O = 0
     const float factor = seen.last(row + 8 * r) <= seen.first(row + 8 * r) ? 1 : 1 / l;
     for (int n = 0; n < D / 8; ++n) o_i[n][e] *= factor, o_i[n][e + 1] *= factor;

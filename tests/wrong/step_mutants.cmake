@@ -213,7 +213,7 @@ fa_step_mutant(no_second_pass STEPS 5l 5m 5p 6c CAUSE "no second pass for the ro
 fa_step_mutant(l_not_reset STEPS 5l CAUSE "the second pass adds to the l of the first"
   FIND "m_rows[r] = -INFINITY, l_tile[r / 2][e] = 0;" REPLACE "m_rows[r] = -INFINITY;")
 fa_step_mutant(l_not_reset STEPS 5p 6c CAUSE "the second pass adds to the l of the first"
-  FIND "sM[r] = -INFINITY, l_tile[r / 2][e] = 0;" REPLACE "sM[r] = -INFINITY;")
+  FIND "sM[r * kThreads] = -INFINITY, l_tile[r / 2][e] = 0;" REPLACE "sM[r * kThreads] = -INFINITY;")
 fa_step_mutant(o_not_reset STEPS 5l 5p 6c CAUSE "the second pass adds to the O of the first"
   FIND "for (int n = 0; n < D / 8; ++n) o_i[n][e] = o_i[n][e + 1] = 0;" REPLACE "")
 fa_step_mutant(finished_again STEPS 5m 5p 6c CAUSE "the second pass sums up rows that are done once more"
