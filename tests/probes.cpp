@@ -55,11 +55,21 @@ std::vector<Probe> probes(DType dtype, Size size, bool any_d) {
   // float16 ends at 65,504.
   for (const float value : dtype == DType::float16 ? std::vector<float>{50016, 60000}
                                                    : std::vector<float>{133120, 199680})
-    all.push_back({"huge scores", "constant", one_head(33, 33, 40, dtype), value});
+    all.push_back({"huge scores", "constant", one_head(33, 33, any_d ? 40 : 64, dtype), value});
   if (size == Size::steps) {  // which take the scale apart: its size, its sign
     Problem negative = p;
     negative.scale = -p.scale;
     all.push_back({"negative scale", "normal", negative});
+    // Many stages of keys. The 40 first queries see the first key, and those of a warp begin in two tiles.
+    all.push_back(
+        {"long window", "normal", with_mask(one_head(150, 660, p.d, dtype), false, 550, 9)});
+    // Later scores pass the first ones' maximum by far in some rows, and in others they don't.
+    Problem steep = one_head(70, 660, p.d, dtype);
+    steep.scale = 1.75f;
+    all.push_back({"some rows rise", "normal", steep});
+    Problem low = one_head(33, 200, any_d ? 40 : 64, dtype);
+    low.scale = -low.scale;
+    all.push_back({"huge low scores", "constant", low, 50016});
   }
   return all;
 }

@@ -49,13 +49,16 @@ fa_step_mutant(no_wait_for_sign STEPS 5b 5i 5p FAULT "${both} and ${unwritten}"
   FIND "cp_async_wait<0>();
     __syncthreads();
     for" REPLACE "for")
-fa_step_mutant(no_syncwarp_before_o STEPS 5i 5p 6c FAULT "${race}"
+fa_step_mutant(no_syncwarp_before_o STEPS 5i 5p FAULT "${race}"
   CAUSE "O is written over Q while a lane may still read it"
   FIND "__syncwarp();  // no lane reads Q any more" REPLACE "")
 fa_step_mutant(no_syncwarp_after_o STEPS 5i 5p 6c FAULT "${race}" CAUSE "O is read before all lanes wrote it"
   FIND "__syncwarp();
   //# region store" REPLACE "//# region store")
-fa_step_mutant(no_wait_without_keys STEPS 5i 5p FAULT "${both}"
+fa_step_mutant(no_wait_without_keys STEPS 5p FAULT "${in_flight}"
+  CAUSE "where no key is visible O is written over Q that is still under way"
+  FIND "if (seen.count == 0)" REPLACE "if (false)")
+fa_step_mutant(no_wait_without_keys STEPS 5i FAULT "${both}"
   CAUSE "where no key is visible O is written over Q that is still under way"
   FIND "if (seen.count == 0)" REPLACE "if (false)")
 
@@ -189,7 +192,7 @@ fa_step_mutant(sum_of_two STEPS 1 5d CAUSE "l is summed over 2 of the 4 threads 
   FIND "other < 4; other *= 2) l += " REPLACE "other < 2; other *= 2) l += ")
 fa_step_mutant(ones_of_half STEPS 5e 5i 5p 6c CAUSE "half of the ones that P is multiplied with are 0"
   FIND "{round_pair<T>(1, 1), round_pair<T>(1, 1)}" REPLACE "{round_pair<T>(1, 1), round_pair<T>(0, 0)}")
-fa_step_mutant(no_slack_test STEPS 5d 5i 5l CAUSE "m moves for no score: P overflows 16 bits"
+fa_step_mutant(no_slack_test STEPS 5d 5i CAUSE "m moves for no score: P overflows 16 bits"
   FIND "constexpr float kSlack = 8;" REPLACE "constexpr float kSlack = 1e30f;")
 
 # --- the scale, and LSE ---
@@ -207,8 +210,11 @@ fa_step_mutant(lse_base_2 STEPS 5b 5i 5p 6c CAUSE "LSE has m in powers of 2"
 # --- the optimistic maximum and the second pass ---
 fa_step_mutant(max_too_early STEPS 5m 5p 6c
   CAUSE "m is fixed by the first tiles, though a query may see nothing of them"
-  FIND "exact || j0 < all_first + Bc" REPLACE "exact || j0 < max(all_first, 1)")
-fa_step_mutant(no_second_pass STEPS 5l 5m 5p 6c CAUSE "no second pass for the rows whose first one failed"
+  FIND "exact || j0 < all_first + Bc" REPLACE "exact || j0 <= some_first")
+# The vote is the barrier before O is written where no key is visible.
+fa_step_mutant(no_second_pass STEPS 5p FAULT "${race}" CAUSE "no second pass for the rows whose first one failed"
+  FIND "if (exact || !__syncthreads_or(finished != (1u << R) - 1)) break;" REPLACE "break;")
+fa_step_mutant(no_second_pass STEPS 5l 5m 6c CAUSE "no second pass for the rows whose first one failed"
   FIND "if (exact || !__syncthreads_or(finished != (1u << R) - 1)) break;" REPLACE "break;")
 fa_step_mutant(l_not_reset STEPS 5l CAUSE "the second pass adds to the l of the first"
   FIND "m_rows[r] = -INFINITY, l_tile[r / 2][e] = 0;" REPLACE "m_rows[r] = -INFINITY;")
@@ -221,14 +227,12 @@ fa_step_mutant(finished_again STEPS 5m 5p 6c CAUSE "the second pass sums up rows
 fa_step_mutant(huge_in_first_pass STEPS 5p 6c
   CAUSE "a row with huge scores is taken to be done, though later tiles leave 2^(c (s - m)) out"
   FIND "exact ? 0 : NAN" REPLACE "0")
-fa_step_mutant(any_l STEPS 5m 5p 6c CAUSE "every finite l is taken for good: P was more than float16 holds"
-  FIND "kMostL = 1 << 24" REPLACE "kMostL = 1e38f")
 
 # --- TMA and its barriers ---
 set(parity "wait at an mbarrier that can't end")
 set(not_waited "data of a copy touched without waiting at its mbarrier")
 set(not_fenced "copy without a fence_proxy_async before it")
-fa_step_mutant(no_wait_for_q STEPS 6a 6c FAULT "${not_waited}" CAUSE "no wait for the bytes of Q"
+fa_step_mutant(no_wait_for_q STEPS 6a 6c FAULT "block ends with a copy under way and ${in_flight}" CAUSE "no wait for the bytes of Q"
   FIND "mbarrier_wait(q_full, 0);
     for (int x" REPLACE "for (int x")
 fa_step_mutant(no_wait_for_full STEPS 6b 6c FAULT "${not_waited}" CAUSE "no wait for the bytes of a stage"
