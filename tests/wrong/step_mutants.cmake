@@ -198,7 +198,7 @@ fa_step_mutant(no_slack_test STEPS 5d 5i CAUSE "m moves for no score: P overflow
 # --- the scale, and LSE ---
 fa_step_mutant(no_huge STEPS 5b 5d CAUSE "no care for huge scores: 2^(c s - c m) in one rounding"
   FIND "if (fabsf(mc) > kHuge)" REPLACE "if (false)")
-fa_step_mutant(no_huge STEPS 5f 5i 5l 5p 6c CAUSE "no care for huge scores: 2^(c s - c m) in one rounding"
+fa_step_mutant(no_huge STEPS 5f 5i 5l 5p CAUSE "no care for huge scores: 2^(c s - c m) in one rounding"
   FIND "if (fabsf(mc_rows[r]) > kHuge) {" REPLACE "if (false) {")
 fa_step_mutant(sign_ignored STEPS 5b 5i 5p 6c CAUSE "a negative scale is taken as positive"
   FIND "if (scale < 0)" REPLACE "if (false)")
@@ -224,40 +224,49 @@ fa_step_mutant(o_not_reset STEPS 5l 5p 6c CAUSE "the second pass adds to the O o
   FIND "for (int n = 0; n < D / 8; ++n) o_i[n][e] = o_i[n][e + 1] = 0;" REPLACE "")
 fa_step_mutant(finished_again STEPS 5m 5p 6c CAUSE "the second pass sums up rows that are done once more"
   FIND "finished >> r & 1 ? 0 : tile.last(i)" REPLACE "tile.last(i)")
-fa_step_mutant(huge_in_first_pass STEPS 5p 6c
-  CAUSE "a row with huge scores is taken to be done, though later tiles leave 2^(c (s - m)) out"
-  FIND "exact ? 0 : NAN" REPLACE "0")
 
 # --- TMA and its barriers ---
+set(arrivals "more arrivals than an mbarrier expects")
+set(bytes "more bytes than an mbarrier expects")
 set(parity "wait at an mbarrier that can't end")
 set(not_waited "data of a copy touched without waiting at its mbarrier")
 set(not_fenced "copy without a fence_proxy_async before it")
 fa_step_mutant(no_wait_for_q STEPS 6a 6c FAULT "block ends with a copy under way and ${in_flight}" CAUSE "no wait for the bytes of Q"
   FIND "mbarrier_wait(q_full, 0);
     for (int x" REPLACE "for (int x")
-fa_step_mutant(no_wait_for_full STEPS 6b 6c FAULT "${not_waited}" CAUSE "no wait for the bytes of a stage"
+# Phases run ahead of the copies, and all the rest follows.
+set(ahead "block ends with a copy under way and ${in_flight} and ${arrivals} and ${bytes}")
+fa_step_mutant(no_wait_for_full STEPS 6b FAULT "${ahead}" CAUSE "no wait for the bytes of a stage"
   FIND "mbarrier_wait(full + turn % 2, turn / 2 % 2);" REPLACE "")
-fa_step_mutant(parity_of_full STEPS 6b 6c FAULT "${not_waited}" CAUSE "a stage's parity is its number's"
+fa_step_mutant(no_wait_for_full STEPS 6c FAULT "${ahead} and ${race} and ${unwritten} and ${parity}"
+  CAUSE "no wait for the bytes of a stage"
+  FIND "mbarrier_wait(full + turn % 2, turn / 2 % 2);" REPLACE "")
+fa_step_mutant(parity_of_full STEPS 6b FAULT "${ahead}" CAUSE "a stage's parity is its number's"
   FIND "mbarrier_wait(full + turn % 2, turn / 2 % 2);" REPLACE "mbarrier_wait(full + turn % 2, turn % 2);")
-fa_step_mutant(parity_of_empty STEPS 6c FAULT "${not_waited}" CAUSE "the refill waits for the other parity of empty"
+fa_step_mutant(parity_of_full STEPS 6c FAULT "${ahead} and ${race} and ${unwritten} and ${parity}"
+  CAUSE "a stage's parity is its number's"
+  FIND "mbarrier_wait(full + turn % 2, turn / 2 % 2);" REPLACE "mbarrier_wait(full + turn % 2, turn % 2);")
+fa_step_mutant(parity_of_empty STEPS 6c FAULT "${parity}" CAUSE "the refill waits for the other parity of empty"
   FIND "(turn - 1) / 2 % 2" REPLACE "(turn + 1) / 2 % 2")
-fa_step_mutant(no_barrier STEPS 6b FAULT "${not_waited}" CAUSE "a stage is filled anew while warps read it"
+fa_step_mutant(no_barrier STEPS 6b FAULT "${not_waited} and ${race} and ${parity}"
+  CAUSE "a stage is filled anew while warps read it"
   FIND "__syncthreads();  // nobody needs the one before any more" REPLACE "")
-fa_step_mutant(no_wait_for_empty STEPS 6c FAULT "${not_waited}" CAUSE "a stage is filled anew while warps read it"
+fa_step_mutant(no_wait_for_empty STEPS 6c FAULT "${not_waited} and ${arrivals} and ${race}"
+  CAUSE "a stage is filled anew while warps read it"
   FIND "mbarrier_wait(empty + (turn - 1) % 2, (turn - 1) / 2 % 2);" REPLACE "")
 fa_step_mutant(no_fence STEPS 6b 6c FAULT "${not_fenced}" CAUSE "no fence between what was read and the copy over it"
   FIND "fence_proxy_async();  // what was read there is read" REPLACE "")
-fa_step_mutant(no_syncwarp STEPS 6c FAULT "${not_waited}"
+fa_step_mutant(no_syncwarp STEPS 6c FAULT "${race}"
   CAUSE "lane 0 says that its warp has read the stage while others still read"
   FIND "__syncwarp();  // all lanes have read the stage" REPLACE "")
-fa_step_mutant(expect_half STEPS 6b 6c FAULT "more bytes than an mbarrier expects"
-  CAUSE "the barrier is told of K's bytes alone"
+fa_step_mutant(expect_half STEPS 6b 6c FAULT "${bytes}" CAUSE "the barrier is told of K's bytes alone"
   FIND "full + turn % 2, 4 * kStage * D" REPLACE "full + turn % 2, 2 * kStage * D")
 fa_step_mutant(k_v_exchanged STEPS 6b 6c CAUSE "the stages of K and V are exchanged"
   FIND "sK + here, maps.K" REPLACE "sK + here, maps.V" FIND2 "sV + here, maps.V" REPLACE2 "sV + here, maps.K")
-fa_step_mutant(two_refill STEPS 6c FAULT "more arrivals than an mbarrier expects" CAUSE "two warps fill the same stage anew"
+fa_step_mutant(two_refill STEPS 6c FAULT "${in_flight} and ${not_waited} and ${arrivals} and ${bytes}"
+  CAUSE "two warps fill the same stage anew"
   FIND "warp != turn % kWarps" REPLACE "warp / 2 != turn % 2")
 fa_step_mutant(none_refills STEPS 6c FAULT "${parity}" CAUSE "no warp fills a stage anew"
   FIND "warp != turn % kWarps" REPLACE "warp != kWarps")
-fa_step_mutant(warp_skips_arrival STEPS 6c FAULT "${parity}" CAUSE "three warps say that they have read the stage"
+fa_step_mutant(warp_skips_arrival STEPS 6c FAULT "${arrivals} and ${parity}" CAUSE "three warps say that they have read the stage"
   FIND "if (lane == 0) mbarrier_arrive(empty" REPLACE "if (lane == 0 && warp > 0) mbarrier_arrive(empty")
