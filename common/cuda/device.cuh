@@ -3,9 +3,11 @@
 // common/simt.
 //
 //   from CUDA   threadIdx blockIdx blockDim gridDim  __syncthreads __syncwarp  __shfl_*_sync
-//               __any_sync __all_sync __ballot_sync  dim3 float4 uint4 max min expf exp2f __fmul_rn
+//               __syncthreads_or __any_sync __all_sync __ballot_sync
+//               dim3 float4 uint4 max min expf exp2f __fmul_rn
 //   ours        Global<T> GlobalTensor<T> GlobalMatrix<T>         pointers and views, global memory
 //               Shared<T> SharedTile<T, cols> shared_memory()     pointers and tiles, shared memory
+//               Place<T, rows>                                    a lane's in a swizzled tile
 //               load_vector store_vector                          several elements in one access
 //               ldmatrix_x2 ldmatrix_x4 … _trans mma_m16n8k16     tensor cores
 //               pair round_pair                                   two 16-bit elements in a register

@@ -45,6 +45,49 @@ TEST_CASE("a block reverses an array through shared memory") {
   for (int t = 0; t < 128; ++t) CHECK(out.values()[std::size_t(t)] == float(127 - t));
 }
 
+__global__ void ask_all(Global<float> out, int asker) {
+  const int t = threadIdx.x;
+  out[t] = static_cast<float>(__syncthreads_or(t == asker));
+}
+
+TEST_CASE("a barrier tells all threads of the block whether one said yes") {
+  DeviceArray<float> out(std::vector<float>(96, -1.0f));
+  for (const int asker : {0, 70, 96}) {  // the last isn't there
+    launch<ask_all>(dim3(1), dim3(96), 0, argument("out", out), asker);
+    for (const float each : out.values()) CHECK((each != 0) == (asker < 96));
+  }
+}
+
+/// Two pages of 16 rows. Each thread writes, by its Place and steps from there, elements that say which
+/// they are; then the tile goes out as it lies.
+__global__ void write_by_place(Global<float> out) {
+  SharedMemory memory = shared_memory();
+  const SharedTile<float16, 64> tile = memory.tile<float16, 64>("tile", 2 * 2 * 16);
+  const int t = threadIdx.x, i = t / 4, x = t % 4 * 2;  // rows 0 to 7, columns 0 to 7
+  const Place<float16, 16> place = Place<float16, 16>(tile, i, x).behind(2 * 16);
+  for (int down = 0; down < 16; down += 8)
+    for (int right = 0; right < 128; right += 8) {
+      const auto first = static_cast<float>((i + down) * 128 + x + right);
+      store_vector(place.at(down, right), round_pair<float16>(first, first + 1));
+    }
+  __syncthreads();
+  for (int e = t; e < 2 * 16 * 64; e += 32)
+    out[e] = static_cast<float>(float16(tile[2 * 16 + e / 64][e % 64]));
+}
+
+TEST_CASE("a place's elements lie in swizzled pages") {
+  DeviceArray<float> out(std::vector<float>(2 * 16 * 64, -1.0f));
+  launch<write_by_place>(
+      dim3(1), dim3(32), tile_bytes<float16, 64>(2 * 2 * 16), argument("out", out));
+  const std::vector<float> got = out.values();
+  for (int i = 0; i < 16; ++i)
+    for (int x = 0; x < 128; ++x) {
+      INFO("row " << i << ", column " << x);
+      const int lies_at = (x / 64 * 16 + i) * 64 + (x % 64 / 8 ^ i % 8) * 8 + x % 8;
+      CHECK(got[std::size_t(lies_at)] == float(i * 128 + x));
+    }
+}
+
 __global__ void copy_vectors(Global<const float> in, Global<float> out) {
   SharedMemory memory = shared_memory();
   const Shared<float> row = memory.array<float>("row", 128);
