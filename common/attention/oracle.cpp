@@ -53,6 +53,21 @@ double weight_unsure(const Eigen::VectorXd& s, double LSE, double delta) {
   return std::min(1.0, sum);
 }
 
+/// What q·k loses at most, in any of `keys`, when it is summed in float32 and in order. `dots`: what is right.
+double dot_loss(const Eigen::MatrixXf& K,
+                const std::vector<Index>& keys,
+                const Eigen::RowVectorXd& q,
+                const Eigen::VectorXd& dots) {
+  const Index first = keys.front();  // no mask leaves a key out between two
+  Eigen::VectorXf sums = Eigen::VectorXf::Zero(dots.size());
+  for (Eigen::Index x = 0; x < K.cols(); ++x)
+    sums += static_cast<float>(q[x]) * K.col(x).segment(first, dots.size());
+  double loss = 0;
+  for (Eigen::Index t = 0; t < dots.size(); ++t)
+    loss = std::max(loss, finite_or_0(std::abs(static_cast<double>(sums[t]) - dots[t])));
+  return loss;
+}
+
 /// Sums `weights` and weights · V in float32, key by key, and sets what that loses.
 void measure_losses(const Doubles& V,
                     const std::vector<Index>& keys,
@@ -76,6 +91,7 @@ void measure_losses(const Doubles& V,
 
 OracleRow oracle_row(const Problem& p,
                      const Doubles& K,
+                     const Eigen::MatrixXf& K_float,
                      const Doubles& V,
                      const Eigen::VectorXd& K_norms,
                      const Eigen::RowVectorXd& q,
@@ -91,11 +107,12 @@ OracleRow oracle_row(const Problem& p,
   row.LSE = -std::numeric_limits<double>::infinity();
   if (keys.empty()) return row;
 
-  Eigen::VectorXd s(row.visible);
+  Eigen::VectorXd s(row.visible), dots(row.visible);
   double largest_k = 0, largest_s = 0;
   for (Index t = 0; t < row.visible; ++t) {
     const Index j = keys[static_cast<std::size_t>(t)];
-    s[t] = static_cast<double>(p.scale) * K.row(j).dot(q);
+    dots[t] = K.row(j).dot(q);
+    s[t] = static_cast<double>(p.scale) * dots[t];
     largest_k = std::max(largest_k, finite_or_0(K_norms[j]));
     largest_s = std::max(largest_s, finite_or_0(std::abs(s[t])));
   }
@@ -113,6 +130,7 @@ OracleRow oracle_row(const Problem& p,
     row.score_size = largest_s;
     row.dot_size = finite_or_0(largest_s / scale);
   }
+  row.dot_loss = finite_or_0(dot_loss(K_float, keys, q, dots) / row.dot_size);
   // libm's exp: Eigen's vectorised one is not 0 for −inf.
   const Eigen::VectorXd weights = s.unaryExpr([m](double score) { return std::exp(score - m); });
   row.l = weights.sum();
@@ -170,6 +188,7 @@ std::vector<OracleRow> oracle(const Problem& p,
   const Index kv = h * p.Hkv / p.Hq;
   const Doubles k = as_doubles(K, b, kv), v = as_doubles(V, b, kv);
   const Eigen::VectorXd k_norms = k.rowwise().norm();
+  const Eigen::MatrixXf k_float = k.cast<float>();  // a column's keys beside each other
   const std::vector<Index> nonfinite = nonfinite_keys(p, v);
 
   std::vector<OracleRow> rows(queries.size());
@@ -180,7 +199,7 @@ std::vector<OracleRow> oracle(const Problem& p,
     Eigen::RowVectorXd q(p.d);
     for (Index x = 0; x < p.d; ++x) q[x] = static_cast<double>(Q.at(b, h, i, x));
     OracleRow& row = rows[static_cast<std::size_t>(r)];
-    row = oracle_row(p, k, v, k_norms, q, i);
+    row = oracle_row(p, k, k_float, v, k_norms, q, i);
     for (const Index j : nonfinite) {
       if (sees(p, i, j)) continue;
       row.hidden_nonfinite.resize(static_cast<std::size_t>(p.d));

@@ -2,6 +2,7 @@
 // map with any stage: what it has in common with them is the description of the problem.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct OracleRow {
   double score_size = 0;  // |scale| · dot_size
   double unsure = 0;      // the weight that rounding the scores could move, at most 1
   Index rises = 0;        // keys, in order, whose score is larger than all before
+  double dot_loss = 0;    // what float32 sums of q·k, in order, lose at most, relative to dot_size
 
   // What float32 sums of the weights and of P V, key by key, lose: |ΔO| / A and |ΔLSE|, the largest
   // of all rows that were evaluated together.
@@ -33,9 +35,12 @@ struct OracleRow {
   std::vector<bool> hidden_nonfinite;
 };
 
-/// How far off float32 scores may be, |δs|, before the roundings that every weight has (numerics.md).
+/// How far off float32 scores may be, |δs|, before the roundings that every weight has (numerics.md): by
+/// what random roundings give, or by twice what the plain sum loses, where those err the same way.
 inline double score_error(const OracleRow& row, Index d) {
-  return 0x1p-21 * std::sqrt(static_cast<double>(d) / 64) * row.score_size;
+  const double n = static_cast<double>(d);
+  const double relative = std::max(std::sqrt(n) * 0x1p-24, std::min(n * 0x1p-24, 2 * row.dot_loss));
+  return relative * row.score_size;
 }
 
 /// Rows `queries` of head h of batch item b. Q [B, Hq, Nq, d], K and V [B, Hkv, Nkv, d].

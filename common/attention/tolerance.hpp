@@ -1,13 +1,13 @@
 // How far from the oracle a right answer may lie. Derived in notes/numerics.md; in short:
 //
-//   float32   max|V| · (4 eps + min(4 eps · √(d/64) · |s|max, 2 unsure))
+//   float32   max|V| · (4 eps + min(max(√d u, min(d u, 2 dot_loss)) · |s|max, 2 unsure))
 //                                                   rounding of q·k, of exp, of the division
 //           + A · min(n u, (√n + 4 rises) u + 4 loss)       summing n products and n weights
 //   16 bit    the above + u · |O|                   rounding O to the type
 //             + 2u · A                              only where P is kept in 16 bits too
 //
 // eps = 2^-23, u = 2^-24 for float32 and the type's own unit roundoff in the 16-bit terms;
-// |s|max = |scale|·‖q‖·max‖k‖, A = Σ P|V|, n = visible keys, unsure, rises and loss: OracleRow's.
+// |s|max = |scale|·‖q‖·max‖k‖, A = Σ P|V|, n = visible keys; unsure, rises, dot_loss, loss: OracleRow's.
 #pragma once
 
 #include <algorithm>

@@ -187,6 +187,31 @@ TEST_CASE("Twice the tolerance is found, half of it passes, element by element")
   }
 }
 
+TEST_CASE("Scores of random data are allowed √d roundings, sums of equal products what they lose") {
+  const auto roundings = [](const OracleRow& row, Index d) {
+    return score_error(row, d) / row.score_size * 0x1p24;
+  };
+  for (const Index d : {16, 40, 64, 128, 256})
+    for (const DType dtype : kTypes)
+      for (const char* pattern : {"normal", "uniform"}) {
+        Problem p = one_row(200, d);
+        p.Nq = 50;
+        p.dtype = dtype;
+        const Inputs inputs = make_inputs(p, pattern, 7);
+        for (const OracleRow& row : expect(p, inputs.view()).rows)
+          CHECK(roundings(row, d) <= 1.001 * std::sqrt(static_cast<double>(d)));
+      }
+  const Problem p = one_row(5, 128);
+  const Inputs inputs = make_inputs(p, "constant", 1);
+  CHECK(roundings(expect(p, inputs.view()).rows[0], 128) < 11.4);  // √128: 1 + 1 + … is exact
+  for (const AnyTensor& X : {inputs.Q.view(), inputs.K.view()})
+    for (Index row = 0; row < X.N; ++row)
+      for (Index x = 0; x < X.d; ++x) X.as<float>().head(0, 0)[row][x] = 16.41f;
+  const double lossy = roundings(expect(p, inputs.view()).rows[0], 128);
+  CHECK(lossy > 40);  // the sum loses some 32
+  CHECK(lossy <= 128);
+}
+
 TEST_CASE("The worst element is the one named worst") {
   const Fixture f = fixture();
   const Output output = right_output(f);
