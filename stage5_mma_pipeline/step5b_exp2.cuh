@@ -78,8 +78,8 @@ __global__ void __launch_bounds__(kThreads)
   const int below = lane % 16, beside = lane / 16 * 8;
   const int k_below = lane % 8 + beside, k_beside = lane % 16 / 8 * 8;
 
-  // A scale of 0 becomes one too small to count, but large enough for −inf · c = −inf.
-  const float c = max(fabsf(scale) * 1.44269504f, 1e-37f);
+  // A scale of 0 becomes one too small to count, but large enough for −inf · size = −inf.
+  const float size = max(fabsf(scale), 1e-37f), c = size * 1.44269504f;
 
   //# region load_q
   load_tile<Br, D>(sQ, Q.head(b, h), i0, i1);
@@ -196,7 +196,7 @@ __global__ void __launch_bounds__(kThreads)
     //# region finish  O = o / l, LSE = scale · m + log l; a query that sees no key has O = 0
     const float divisor = mask.keys(i).empty() ? 1 : l;
     for (int n = 0; n < D / 8; ++n) o_i[n][e] /= divisor, o_i[n][e + 1] /= divisor;
-    if (t == 0) LSE[(b * Q.H + h) * Q.N + i] = m * (c * 0.693147181f) + logf(l);
+    if (t == 0) LSE[(b * Q.H + h) * Q.N + i] = m * size + logf(l);  // c is rounded
     //# endregion
     //# region store
     for (int n = 0; n < D / 8; ++n)

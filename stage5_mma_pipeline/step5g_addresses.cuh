@@ -80,8 +80,8 @@ __global__ void __launch_bounds__(kThreads)
   const Index k_stride = contiguous ? D : K.row_stride, v_stride = contiguous ? D : V.row_stride;
   const int columns = contiguous ? D : static_cast<int>(Q.d);
 
-  // A scale of 0 becomes one too small to count, but large enough for −inf · c = −inf.
-  const float c = max(fabsf(scale) * 1.44269504f, 1e-37f);
+  // A scale of 0 becomes one too small to count, but large enough for −inf · size = −inf.
+  const float size = max(fabsf(scale), 1e-37f), c = size * 1.44269504f;
 
   //# region load_q
   const Index q_stride = contiguous ? D : Q.row_stride;
@@ -222,7 +222,7 @@ __global__ void __launch_bounds__(kThreads)
     //# region finish  O = o / l, LSE = scale · m + log l; a query that sees no key has O = 0
     const float divisor = mask.keys(i).empty() ? 1 : l;
     for (int n = 0; n < D / 8; ++n) o_i[n][e] /= divisor, o_i[n][e + 1] /= divisor;
-    if (t == 0) LSE[(b * Q.H + h) * Q.N + i] = m * (c * 0.693147181f) + logf(l);
+    if (t == 0) LSE[(b * Q.H + h) * Q.N + i] = m * size + logf(l);  // c is rounded
     //# endregion
     //# region store
     for (int n = 0; n < D / 8; ++n)

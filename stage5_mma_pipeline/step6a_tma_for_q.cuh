@@ -107,8 +107,8 @@ __global__ void __launch_bounds__(kThreads)
   const int some_first = seen.first(row0), some_last = seen.last(row0 + kRows - 1);
   const int all_first = seen.first(row0 + kRows - 1), all_last = seen.last(row0);
 
-  // A scale of 0 becomes one too small to count, but large enough for −inf · c = −inf.
-  const float c = max(fabsf(scale) * 1.44269504f, 1e-37f);
+  // A scale of 0 becomes one too small to count, but large enough for −inf · size = −inf.
+  const float size = max(fabsf(scale), 1e-37f), c = size * 1.44269504f;
 
   //# region load_q
   if (threadIdx.x == 0) {
@@ -265,7 +265,7 @@ __global__ void __launch_bounds__(kThreads)
     //# region finish  O = o / l, LSE = scale · m + log l; a query that sees no key has O = 0
     const float factor = seen.last(row + 8 * r) <= seen.first(row + 8 * r) ? 1 : 1 / l;
     for (int n = 0; n < D / 8; ++n) o_i[n][e] *= factor, o_i[n][e + 1] *= factor;
-    if (t == 0 && i < i1) LSE[(b * Q.H + h) * Q.N + i] = m * (c * 0.693147181f) + logf(l);
+    if (t == 0 && i < i1) LSE[(b * Q.H + h) * Q.N + i] = m * size + logf(l);  // c is rounded
     //# endregion
     const Place<T, Br> place(sQ, row, 2 * t);
     for (int n = 0; n < D / 8; ++n)
