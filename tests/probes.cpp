@@ -52,10 +52,12 @@ std::vector<Probe> probes(DType dtype, Size size, bool any_d) {
       {"long-tail", "long-tail", p},
       {"random window", "normal", with_mask(more_queries, false, 45, 9)},
   };
-  // float16 ends at 65,504.
-  for (const float value : dtype == DType::float16 ? std::vector<float>{50016, 60000}
-                                                   : std::vector<float>{133120, 199680})
-    all.push_back({"huge scores", "constant", one_head(33, 33, 40, dtype), value});
+  // float16 ends at 65,504. A stage gets those d that it takes.
+  for (const Index d :
+       size == Size::steps ? std::vector<Index>{40, 64, 128} : std::vector<Index>{40})
+    for (const float value : dtype == DType::float16 ? std::vector<float>{50016, 60000}
+                                                     : std::vector<float>{133120, 199680})
+      all.push_back({"huge scores", "constant", one_head(33, 33, d, dtype), value});
   if (size == Size::steps) {  // which take the scale apart: its size, its sign
     Problem negative = p;
     negative.scale = -p.scale;

@@ -198,14 +198,14 @@ fa_step_mutant(no_slack_test STEPS 5d 5i CAUSE "m moves for no score: P overflow
 # --- the scale, and LSE ---
 fa_step_mutant(no_huge STEPS 5b 5d CAUSE "no care for huge scores: 2^(c s - c m) in one rounding"
   FIND "if (fabsf(mc) > kHuge)" REPLACE "if (false)")
-fa_step_mutant(no_huge STEPS 5f 5i 5l 5p CAUSE "no care for huge scores: 2^(c s - c m) in one rounding"
+fa_step_mutant(no_huge STEPS 5f 5i 5l 5p 6a 6b 6c CAUSE "no care for huge scores: 2^(c s - c m) in one rounding"
   FIND "if (fabsf(mc_rows[r]) > kHuge) {" REPLACE "if (false) {")
 fa_step_mutant(sign_ignored STEPS 5b 5i 5p 6c CAUSE "a negative scale is taken as positive"
   FIND "if (scale < 0)" REPLACE "if (false)")
 fa_step_mutant(base_e STEPS 5b CAUSE "2^(scale s) instead of e^(scale s)"
-  FIND "fabsf(scale) * 1.44269504f" REPLACE "fabsf(scale)")
+  FIND "c = size * 1.44269504f" REPLACE "c = size")
 fa_step_mutant(lse_base_2 STEPS 5b 5i 5p 6c CAUSE "LSE has m in powers of 2"
-  FIND "m * (c * 0.693147181f)" REPLACE "m * c")
+  FIND "= m * size + logf(l)" REPLACE "= m * c + logf(l)")
 
 # --- the optimistic maximum and the second pass ---
 fa_step_mutant(max_too_early STEPS 5m 5p 6c
