@@ -213,35 +213,37 @@ __global__ void __launch_bounds__(kThreads)
   }
   // O goes through the warp's own rows of sQ, which no other warp reads.
   const Global<T> gO = O.head(b, h)[i0 + row0];
-  if (seen.count == 0) {  // then nobody has waited for Q yet
-    cp_async_wait<0>();
-    __syncthreads();
-  }
-  __syncwarp();  // no lane reads Q any more
+  const int rows = static_cast<int>(i1 - i0);
+  if (seen.count == 0) cp_async_wait<0>(), __syncthreads();  // or nobody has waited for Q yet
+  __syncwarp();                                              // no lane reads Q any more
+  float m_mine = 0, l_mine = 1;  // of row g + 8t: each of a row's 4 threads sees to one row's LSE
 #pragma unroll
   for (int r = 0; r < R; ++r) {
-    const Index i = i0 + row + 8 * r;
     const int e = r % 2 * 2;
     float(&o_i)[D / 8][4] = o_tile[r / 2];
-    const float m = m_rows[r], l = l_tile[r / 2][e];
-    //# region finish  O = o / l, LSE = scale · m + log l; a query that sees no key has O = 0
+    const float l = l_tile[r / 2][e];
+    if (t == r) m_mine = m_rows[r], l_mine = l;
+    //# region finish  O = o / l; a query that sees no key has O = 0
     const float factor = seen.last(row + 8 * r) <= seen.first(row + 8 * r) ? 1 : 1 / l;
     for (int n = 0; n < D / 8; ++n) o_i[n][e] *= factor, o_i[n][e + 1] *= factor;
-    if (t == 0 && i < i1) LSE[(b * Q.H + h) * Q.N + i] = m * size + logf(l);  // c is rounded
     //# endregion
     const Place<T, Br> place(sQ, row, 2 * t);
     for (int n = 0; n < D / 8; ++n)
       store_vector(place.at(8 * r, 8 * n), round_pair<T>(o_i[n][e], o_i[n][e + 1]));
   }
+  if (const int i = row + 8 * t; t < R && i < rows)                    // LSE = scale · m + log l
+    LSE[(b * Q.H + h) * Q.N + i0 + i] = m_mine * size + logf(l_mine);  // c is rounded
   __syncwarp();
-  //# region store  16 bytes a thread
+  //# region store  16 bytes a thread; first all loads, so that none waits for a store
   const Index o_stride = contiguous ? D : O.row_stride;
+  uint4 pieces[kRows * D / 256];
 #pragma unroll
-  for (int e = lane; e < kRows * D / 8; e += 32) {
+  for (int n = 0, e = lane; e < kRows * D / 8; ++n, e += 32)
+    pieces[n] = load_vector<uint4>(Place<T, Br>(sQ, row0 + e / (D / 8), e % (D / 8) * 8).at(0, 0));
+#pragma unroll
+  for (int n = 0, e = lane; e < kRows * D / 8; ++n, e += 32) {
     const int i = e / (D / 8), x = e % (D / 8) * 8;
-    if (i0 + row0 + i < i1 && x < columns)
-      store_vector(gO + (i * o_stride + x),
-                   load_vector<uint4>(Place<T, Br>(sQ, row0 + i, x).at(0, 0)));
+    if (row0 + i < rows && x < columns) store_vector(gO + (i * o_stride + x), pieces[n]);
   }
   //# endregion
 }
