@@ -69,8 +69,7 @@ __global__ void __launch_bounds__(kThreads)
   const Index i0 = (tiles - 1 - blockIdx.x % tiles) * Br, i1 = min(i0 + Br, Q.N);
   const GlobalMatrix<const T> gK = K.head(b, h / (Q.H / K.H)), gV = V.head(b, h / (Q.H / K.H));
   // The thread's, in each piece of 16 queries by 8 keys (or columns) that an mma gives its warp:
-  // rows g and g + 8, keys 2t and 2t + 1 of both. w counts pieces below each other, n those
-  // beside each other.
+  // rows g and g + 8, keys 2t and 2t + 1. w counts pieces below each other, n those beside.
   const int warp = threadIdx.x / 32;
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const int row0 = warp * kRows, row = row0 + g;
@@ -124,10 +123,9 @@ __global__ void __launch_bounds__(kThreads)
       for (int n = 0; n < Bc / 8; n += 2) {
         std::uint32_t k[2][2];
         ldmatrix_x4(k[0], k[1], at(sK, 8 * n + k_below, x + k_beside));
-        for (int w = 0; w < W; ++w) {
-          mma_m16n8k16<T>(s_tile[w][n], q[w], k[0], s_tile[w][n]);
-          mma_m16n8k16<T>(s_tile[w][n + 1], q[w], k[1], s_tile[w][n + 1]);
-        }
+        for (int w = 0; w < W; ++w)
+          for (int y = 0; y < 2; ++y)
+            mma_m16n8k16<T>(s_tile[w][n + y], q[w], k[y], s_tile[w][n + y]);
       }
     }
     //# endregion

@@ -70,8 +70,7 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
   // m is needed so seldom that it waits in shared memory, each thread's copy of its rows'.
   const Shared<float> sM = memory.array<float>("sM", R * kThreads) + threadIdx.x;
 
-  // The block's: queries [i0, i1) of head h, batch item b; the last, which see most keys, first.
-  // In 32 bits: divisions of 64 are slow.
+  // The block's: queries [i0, i1) of head h, batch item b, the last first (divided in 32 bits).
   const unsigned heads = static_cast<unsigned>(Q.H);
   const unsigned tiles = static_cast<unsigned>((Q.N + Br - 1) / Br);
   const Index h = blockIdx.x / tiles % heads, b = blockIdx.x / tiles / heads;
@@ -81,8 +80,7 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
   const Index first_key = mask.keys(i0, i1).first;
   const BlockMask seen = mask.block(i0, i1);
   // The thread's, in each piece of 16 queries by 8 keys (or columns) that an mma gives its warp:
-  // rows g and g + 8, keys 2t and 2t + 1 of both. w counts pieces below each other, n those
-  // beside each other.
+  // rows g and g + 8, keys 2t and 2t + 1. w counts pieces below each other, n those beside.
   const int warp = __shfl_sync(kAllLanes, threadIdx.x / 32, 0);  // the compiler sees: one a warp
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const int row0 = warp * kRows, row = row0 + g;
@@ -162,10 +160,9 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
           for (int n = 0; n < Bc / 8; n += 2) {
             std::uint32_t k[2][2];
             ldmatrix_x4(k[0], k[1], k_place.behind(here).at(part + 8 * n, x));
-            for (int w = 0; w < W; ++w) {
-              mma_m16n8k16<T>(s_tile[w][n], q[w], k[0], s_tile[w][n]);
-              mma_m16n8k16<T>(s_tile[w][n + 1], q[w], k[1], s_tile[w][n + 1]);
-            }
+            for (int w = 0; w < W; ++w)
+              for (int y = 0; y < 2; ++y)
+                mma_m16n8k16<T>(s_tile[w][n + y], q[w], k[y], s_tile[w][n + y]);
           }
         }
         //# endregion
@@ -240,12 +237,10 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
     for (int r = 0; r < R; ++r) {
       float(&o_i)[D / 8][4] = o_tile[r / 2];
       const int e = r % 2 * 2;
-      if (l_tile[r / 2][e] < kMostL) {
-        finished |= 1u << r;
-      } else if (!exact) {
-        sM[r * kThreads] = -INFINITY, l_tile[r / 2][e] = 0;
-        for (int n = 0; n < D / 8; ++n) o_i[n][e] = o_i[n][e + 1] = 0;
-      }
+      if (l_tile[r / 2][e] < kMostL) finished |= 1u << r;
+      if (exact || (finished >> r & 1)) continue;
+      sM[r * kThreads] = -INFINITY, l_tile[r / 2][e] = 0;
+      for (int n = 0; n < D / 8; ++n) o_i[n][e] = o_i[n][e + 1] = 0;
     }
     if (exact || !__syncthreads_or(finished != (1u << R) - 1)) break;
   }

@@ -25,22 +25,15 @@ struct Shape {
   static constexpr int kStage = D > 64 ? Bc : 2 * Bc;  // keys that arrive together
   static constexpr bool kKeepQ = D <= 64;              // Q's fragments stay in registers
   static constexpr int kPages = (D + 63) / 64;         // of 64 columns
-  static constexpr int kBlocks = D < 64 ? 2 : 0;       // an SM has room for; 0: not said
 };
 template <int D>
 constexpr std::size_t kSharedBytes =
     128 * Shape<D>::kPages*(Shape<D>::Br + 4 * Shape<D>::kStage) + Shape<D>::Br * 16 + 2 * 128;
 
-/// What TMA copies: a tile of Q, a stage of K or V.
-template <class T>
-struct TileMaps {
-  TileMap<T> Q, K, V;
-};
-
 /// Grid: one block a tile of queries, Nq/Br · Hq · B in x alone (y and z end at 65,535).
 /// Block: 4 warps. Shared memory: Q, two stages of K and V in T, m: 82, 98 KiB for D = 64, 128.
 template <class T, int D>
-__global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
+__global__ void __launch_bounds__(kThreads)
     attention_kernel(GlobalTensor<const T> Q,  // [B, Hq, Nq, d]
                      GlobalTensor<const T> K,  // [B, Hkv, Nkv, d]
                      GlobalTensor<const T>,    // V [B, Hkv, Nkv, d], read through its map
@@ -62,8 +55,7 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
   const Shared<Mbarrier> q_full = memory.array<Mbarrier>("q_full", 1);
   const Shared<Mbarrier> full = memory.array<Mbarrier>("full", 2);  // a stage's bytes have landed
 
-  // The block's: queries [i0, i1) of head h, batch item b; the last, which see most keys, first.
-  // In 32 bits: divisions of 64 are slow.
+  // The block's: queries [i0, i1) of head h, batch item b, the last first (divided in 32 bits).
   const unsigned heads = static_cast<unsigned>(Q.H);
   const unsigned tiles = static_cast<unsigned>((Q.N + Br - 1) / Br);
   const Index h = blockIdx.x / tiles % heads, b = blockIdx.x / tiles / heads;
@@ -73,8 +65,7 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
   const BlockMask seen = mask.block(i0, i1);
   const int stages = (seen.count + kStage - 1) / kStage;
   // The thread's, in each piece of 16 queries by 8 keys (or columns) that an mma gives its warp:
-  // rows g and g + 8, keys 2t and 2t + 1 of both. w counts pieces below each other, n those
-  // beside each other.
+  // rows g and g + 8, keys 2t and 2t + 1. w counts pieces below each other, n those beside.
   const int warp = __shfl_sync(kAllLanes, threadIdx.x / 32, 0);  // the compiler sees: one a warp
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const int row0 = warp * kRows, row = row0 + g;
@@ -146,10 +137,9 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
           for (int n = 0; n < Bc / 8; n += 2) {
             std::uint32_t k[2][2];
             ldmatrix_x4(k[0], k[1], k_place.behind(here).at(part + 8 * n, x));
-            for (int w = 0; w < W; ++w) {
-              mma_m16n8k16<T>(s_tile[w][n], q[w], k[0], s_tile[w][n]);
-              mma_m16n8k16<T>(s_tile[w][n + 1], q[w], k[1], s_tile[w][n + 1]);
-            }
+            for (int w = 0; w < W; ++w)
+              for (int y = 0; y < 2; ++y)
+                mma_m16n8k16<T>(s_tile[w][n + y], q[w], k[y], s_tile[w][n + y]);
           }
         }
         //# endregion
@@ -224,12 +214,10 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
     for (int r = 0; r < R; ++r) {
       float(&o_i)[D / 8][4] = o_tile[r / 2];
       const int e = r % 2 * 2;
-      if (l_tile[r / 2][e] < kMostL) {
-        finished |= 1u << r;
-      } else if (!exact) {
-        sM[r * kThreads] = -INFINITY, l_tile[r / 2][e] = 0;
-        for (int n = 0; n < D / 8; ++n) o_i[n][e] = o_i[n][e + 1] = 0;
-      }
+      if (l_tile[r / 2][e] < kMostL) finished |= 1u << r;
+      if (exact || (finished >> r & 1)) continue;
+      sM[r * kThreads] = -INFINITY, l_tile[r / 2][e] = 0;
+      for (int n = 0; n < D / 8; ++n) o_i[n][e] = o_i[n][e + 1] = 0;
     }
     if (exact || !__syncthreads_or(finished != (1u << R) - 1)) break;
   }

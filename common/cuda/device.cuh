@@ -5,7 +5,8 @@
 //   from CUDA   threadIdx blockIdx blockDim gridDim  __syncthreads __syncwarp  __shfl_*_sync
 //               __syncthreads_or __any_sync __all_sync __ballot_sync
 //               dim3 float4 uint4 max min expf exp2f __fmul_rn
-//   ours        Global<T> GlobalTensor<T> GlobalMatrix<T>         pointers and views, global memory
+//   ours        thread_index()                                threadIdx.x, in a register
+//               Global<T> GlobalTensor<T> GlobalMatrix<T>         pointers and views, global memory
 //               Shared<T> SharedTile<T, cols> shared_memory()     pointers and tiles, shared memory
 //               Place<T, rows>                                    a lane's in a swizzled tile
 //               load_vector store_vector                          several elements in one access
@@ -13,7 +14,7 @@
 //               pair round_pair                                   two 16-bit elements in a register
 //               cp_async_16 cp_async_commit cp_async_wait         asynchronous copies
 //               mbarrier_init mbarrier_arrive … _expect _wait     barriers in shared memory, cc 9.0
-//               TileMap<T> tile_map() tma_load fence_proxy_async  copies of whole tiles, cc 9.0
+//               TileMap<T> TileMaps<T> tile_map() tma_load fence_proxy_async  whole tiles, cc 9.0
 //               arrive_at                                         a counter: who came last?
 //               launch<kernel>(grid, block, shared_bytes, …)      global("Q", Q) names one of these
 #pragma once
@@ -39,9 +40,29 @@ __device__ inline std::uint32_t pair(T low, T high) {
   return low.bits | static_cast<std::uint32_t>(high.bits) << 16;
 }
 
+/// threadIdx.x, to keep. (What the compiler can read anew it likes to read anew, but a special register
+/// takes some 20 cycles to read.)
+__device__ inline unsigned thread_index() {
+#ifdef __CUDACC__
+  unsigned thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread;
+#else
+  return threadIdx.x;
+#endif
+}
+
+/// What TMA copies for attention: tiles of Q, stages of K and V.
+template <class T>
+struct TileMaps {
+  TileMap<T> Q, K, V;
+};
+
 }  // namespace fa::FA_TARGET
 
 namespace fa {
 using FA_TARGET::exp_minus;
 using FA_TARGET::pair;
+using FA_TARGET::thread_index;
+using FA_TARGET::TileMaps;
 }  // namespace fa

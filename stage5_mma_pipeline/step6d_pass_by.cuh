@@ -1,7 +1,7 @@
-// Step 6d: edges. Once its rows have an m, a warp only masks at the edge of what they see; a first
-// tile has nothing to rescale; and whole stages that a warp sees nothing of it passes by.
+// Step 6d: passing by. A stage of which a warp sees nothing it only hands on, in a loop of its own
+// before and behind the loop that computes; and a thread reads its number once.
 //
-// Costs: as step 6c; a mask has half the instructions that a mask, a maximum and a rescaling have.
+// Costs: as step 6c, less a test a stage.
 // Look first at the three loops over stages, and at which numbers they end.
 #pragma once
 
@@ -25,22 +25,15 @@ struct Shape {
   static constexpr int kStage = D > 64 ? Bc : 2 * Bc;  // keys that arrive together
   static constexpr bool kKeepQ = D <= 64;              // Q's fragments stay in registers
   static constexpr int kPages = (D + 63) / 64;         // of 64 columns
-  static constexpr int kBlocks = D < 64 ? 2 : 0;       // an SM has room for; 0: not said
 };
 template <int D>
 constexpr std::size_t kSharedBytes =
     128 * Shape<D>::kPages*(Shape<D>::Br + 4 * Shape<D>::kStage) + Shape<D>::Br * 16 + 3 * 128;
 
-/// What TMA copies: a tile of Q, a stage of K or V.
-template <class T>
-struct TileMaps {
-  TileMap<T> Q, K, V;
-};
-
 /// Grid: one block a tile of queries, Nq/Br · Hq · B in x alone (y and z end at 65,535).
 /// Block: 4 warps. Shared memory: Q, two stages of K and V in T, m: 82, 98 KiB for D = 64, 128.
 template <class T, int D>
-__global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
+__global__ void __launch_bounds__(kThreads)
     attention_kernel(GlobalTensor<const T> Q,  // [B, Hq, Nq, d]
                      GlobalTensor<const T> K,  // [B, Hkv, Nkv, d]
                      GlobalTensor<const T>,    // V [B, Hkv, Nkv, d], read through its map
@@ -53,18 +46,18 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
   constexpr int kRows = S::kRows, Br = S::Br, Bc = S::Bc, kStage = S::kStage, kPages = S::kPages;
   constexpr int R = kRows / 8, W = kRows / 16;  // a thread has R rows, a warp W pieces of 16
   constexpr bool kKeepQ = S::kKeepQ;
+  const unsigned thread = thread_index();
   SharedMemory memory = shared_memory();
   const SharedTile<T, 64> sQ = memory.tile<T, 64>("sQ", kPages * Br);
   const SharedTile<T, 64> sK = memory.tile<T, 64>("sK", 2 * kPages * kStage);
   const SharedTile<T, 64> sV = memory.tile<T, 64>("sV", 2 * kPages * kStage);
   // m is needed so seldom that it waits in shared memory, each thread's copy of its rows'.
-  const Shared<float> sM = memory.array<float>("sM", R * kThreads) + threadIdx.x;
+  const Shared<float> sM = memory.array<float>("sM", R * kThreads) + thread;
   const Shared<Mbarrier> q_full = memory.array<Mbarrier>("q_full", 1);
   const Shared<Mbarrier> full = memory.array<Mbarrier>("full", 2);    // a stage's bytes have landed
   const Shared<Mbarrier> empty = memory.array<Mbarrier>("empty", 2);  // all warps have read it
 
-  // The block's: queries [i0, i1) of head h, batch item b; the last, which see most keys, first.
-  // In 32 bits: divisions of 64 are slow.
+  // The block's: queries [i0, i1) of head h, batch item b, the last first (divided in 32 bits).
   const unsigned heads = static_cast<unsigned>(Q.H);
   const unsigned tiles = static_cast<unsigned>((Q.N + Br - 1) / Br);
   const Index h = blockIdx.x / tiles % heads, b = blockIdx.x / tiles / heads;
@@ -74,10 +67,9 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
   const BlockMask seen = mask.block(i0, i1);
   const int stages = (seen.count + kStage - 1) / kStage;
   // The thread's, in each piece of 16 queries by 8 keys (or columns) that an mma gives its warp:
-  // rows g and g + 8, keys 2t and 2t + 1 of both. w counts pieces below each other, n those
-  // beside each other.
-  const int warp = __shfl_sync(kAllLanes, threadIdx.x / 32, 0);  // the compiler sees: one a warp
-  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  // rows g and g + 8, keys 2t and 2t + 1. w counts pieces below each other, n those beside.
+  const int warp = __shfl_sync(kAllLanes, thread / 32, 0);  // the compiler sees: one a warp
+  const int lane = thread % 32, g = lane / 4, t = lane % 4;
   const int row0 = warp * kRows, row = row0 + g;
   // For ldmatrix a lane names a row: lane 8m + i row i of matrix m. Two matrices below each other,
   // two beside them (Q, V); or two beside each other, two below them (K).
@@ -106,13 +98,9 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
     mbarrier_wait(empty + (turn - 1) % 2, (turn - 1) / 2 % 2);
     if (lane == 0) load_stage(stage + 1, turn + 1);
   };
-  const auto leave = [&](int turn) {
-    __syncwarp();  // all lanes have read the stage
-    if (lane == 0) mbarrier_arrive(empty + turn % 2);
-  };
 
   //# region load_q
-  if (threadIdx.x == 0) {
+  if (thread == 0) {
     mbarrier_init(q_full, 1), mbarrier_init(full, 1), mbarrier_init(full + 1, 1);
     mbarrier_init(empty, kWarps), mbarrier_init(empty + 1, kWarps);
     mbarrier_arrive_expect(q_full, 2 * Br * D);
@@ -134,7 +122,7 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
   int turn = 0;
   unsigned finished = 0;  // rows that are done: bit r for row g + 8r
   for (bool exact = false;; exact = true) {
-    for (int stage = 0; threadIdx.x == 0 && stage < min(stages, 2); ++stage)
+    for (int stage = 0; thread == 0 && stage < min(stages, 2); ++stage)
       load_stage(stage, turn + stage);
     mbarrier_wait(q_full, 0);
     for (int x = 0; x < D && kKeepQ; x += 16)
@@ -144,7 +132,7 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
       for (; stage < last; ++stage, ++turn) {
         mbarrier_wait(full + turn % 2, turn / 2 % 2);
         refill(stage, turn);
-        leave(turn);
+        if (lane == 0) mbarrier_arrive(empty + turn % 2);
       }
     };
     pass_by(min(some_first / kStage, stages));
@@ -170,35 +158,29 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
           for (int n = 0; n < Bc / 8; n += 2) {
             std::uint32_t k[2][2];
             ldmatrix_x4(k[0], k[1], k_place.behind(here).at(part + 8 * n, x));
-            for (int w = 0; w < W; ++w) {
-              mma_m16n8k16<T>(s_tile[w][n], q[w], k[0], s_tile[w][n]);
-              mma_m16n8k16<T>(s_tile[w][n + 1], q[w], k[1], s_tile[w][n + 1]);
-            }
+            for (int w = 0; w < W; ++w)
+              for (int y = 0; y < 2; ++y)
+                mma_m16n8k16<T>(s_tile[w][n + y], q[w], k[y], s_tile[w][n + y]);
           }
         }
         //# endregion
         if (part == 0) refill(stage, turn);
-        if (exact || j0 < all_first || j0 + Bc > all_last) {
+        // After one tile that all see every row has an m.
+        if (exact || j0 < all_first + Bc || j0 + Bc > all_last) {
           const BlockMask tile = seen.from_key(j0);
+          const bool whole = j0 >= all_first && j0 + Bc <= all_last;
 #pragma unroll
           for (int r = 0; r < R; ++r) {  // rows g, g + 8, …
-            //# region mask  of row i, only the keys that query i sees; the others have P = 0
-            const int i = row + 8 * r;
-            const int first = tile.first(i), last = finished >> r & 1 ? 0 : tile.last(i);
-            for (int n = 0; n < Bc / 8; ++n)
-              for (int y = 0; y < 2; ++y)
-                if (const int k = 8 * n + 2 * t + y; k < first || k >= last)
-                  s_tile[r / 2][n][r % 2 * 2 + y] = -INFINITY;
-            //# endregion
-          }
-        }
-        // After one tile that all see every row has an m.
-        if (exact || j0 < all_first + Bc) {
-#pragma unroll
-          for (int r = 0; r < R; ++r) {
             float(&s_i)[Bc / 8][4] = s_tile[r / 2];
             float(&o_i)[D / 8][4] = o_tile[r / 2];
-            const int e = r % 2 * 2;  // its elements in a piece: e and e + 1
+            const int i = row + 8 * r, e = r % 2 * 2;  // its elements in a piece: e and e + 1
+            //# region mask  of row i, only the keys that query i sees; the others have P = 0
+            const int first = tile.first(i), last = finished >> r & 1 ? 0 : tile.last(i);
+            for (int n = 0; n < Bc / 8 && (exact || !whole); ++n)
+              for (int y = 0; y < 2; ++y)
+                if (const int k = 8 * n + 2 * t + y; k < first || k >= last)
+                  s_i[n][e + y] = -INFINITY;
+            //# endregion
             //# region rowmax  m = max(m, max s), of 4 neighbouring threads that share the row
             const float m_old = sM[r * kThreads];
             float m = m_old;
@@ -208,11 +190,9 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
             sM[r * kThreads] = m;
             //# endregion
             //# region rescale  what was summed under m_old is brought under m
-            if (exact || j0 > some_first) {  // or nothing was
-              const float alpha = m_old == -INFINITY ? 0 : exp2_approx((m_old - m) * c);
-              l_tile[r / 2][e] *= alpha;
-              for (int n = 0; n < D / 8; ++n) o_i[n][e] *= alpha, o_i[n][e + 1] *= alpha;
-            }
+            const float alpha = m_old == -INFINITY ? 0 : exp2_approx((m_old - m) * c);
+            l_tile[r / 2][e] *= alpha;
+            for (int n = 0; n < D / 8; ++n) o_i[n][e] *= alpha, o_i[n][e + 1] *= alpha;
             //# endregion
             mc_rows[r] = m == -INFINITY ? 0 : m * c;
             if (fabsf(mc_rows[r]) > kHuge) {  // then 2^(c (s − m)): 2^(c s − c m) could be anything
@@ -251,19 +231,18 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
         }
         //# endregion
       }
-      leave(turn);
+      __syncwarp();  // all lanes have read the stage
+      if (lane == 0) mbarrier_arrive(empty + turn % 2);
     }
     pass_by(stages);
 #pragma unroll
     for (int r = 0; r < R; ++r) {
       float(&o_i)[D / 8][4] = o_tile[r / 2];
       const int e = r % 2 * 2;
-      if (l_tile[r / 2][e] < kMostL) {
-        finished |= 1u << r;
-      } else if (!exact) {
-        sM[r * kThreads] = -INFINITY, l_tile[r / 2][e] = 0;
-        for (int n = 0; n < D / 8; ++n) o_i[n][e] = o_i[n][e + 1] = 0;
-      }
+      if (l_tile[r / 2][e] < kMostL) finished |= 1u << r;
+      if (exact || (finished >> r & 1)) continue;
+      sM[r * kThreads] = -INFINITY, l_tile[r / 2][e] = 0;
+      for (int n = 0; n < D / 8; ++n) o_i[n][e] = o_i[n][e + 1] = 0;
     }
     if (exact || !__syncthreads_or(finished != (1u << R) - 1)) break;
   }

@@ -1,8 +1,8 @@
-// Step 6e: a fast lane. A stage that all queries of the warp see whole, once they have an m, is one
-// piece of code without a test, so the compiler lays one part's exp beside the other's products.
+// Step 6e: edges. Once its rows have an m, a warp only masks at the edge of what they see; and a
+// first tile has nothing to rescale.
 //
-// Costs: as step 6d; the code is longer by half for D = 64. With one part a stage nothing changes.
-// Look first at which of the two loops over a stage's parts is unrolled.
+// Costs: as step 6d, with half the instructions where a mask, a maximum and a rescaling were one.
+// Look first at which tiles give a row its m.
 #pragma once
 
 #include "common/cuda/device.cuh"
@@ -25,22 +25,15 @@ struct Shape {
   static constexpr int kStage = D > 64 ? Bc : 2 * Bc;  // keys that arrive together
   static constexpr bool kKeepQ = D <= 64;              // Q's fragments stay in registers
   static constexpr int kPages = (D + 63) / 64;         // of 64 columns
-  static constexpr int kBlocks = D < 64 ? 2 : 0;       // an SM has room for; 0: not said
 };
 template <int D>
 constexpr std::size_t kSharedBytes =
     128 * Shape<D>::kPages*(Shape<D>::Br + 4 * Shape<D>::kStage) + Shape<D>::Br * 16 + 3 * 128;
 
-/// What TMA copies: a tile of Q, a stage of K or V.
-template <class T>
-struct TileMaps {
-  TileMap<T> Q, K, V;
-};
-
 /// Grid: one block a tile of queries, Nq/Br · Hq · B in x alone (y and z end at 65,535).
 /// Block: 4 warps. Shared memory: Q, two stages of K and V in T, m: 82, 98 KiB for D = 64, 128.
 template <class T, int D>
-__global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
+__global__ void __launch_bounds__(kThreads)
     attention_kernel(GlobalTensor<const T> Q,  // [B, Hq, Nq, d]
                      GlobalTensor<const T> K,  // [B, Hkv, Nkv, d]
                      GlobalTensor<const T>,    // V [B, Hkv, Nkv, d], read through its map
@@ -53,18 +46,18 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
   constexpr int kRows = S::kRows, Br = S::Br, Bc = S::Bc, kStage = S::kStage, kPages = S::kPages;
   constexpr int R = kRows / 8, W = kRows / 16;  // a thread has R rows, a warp W pieces of 16
   constexpr bool kKeepQ = S::kKeepQ;
+  const unsigned thread = thread_index();
   SharedMemory memory = shared_memory();
   const SharedTile<T, 64> sQ = memory.tile<T, 64>("sQ", kPages * Br);
   const SharedTile<T, 64> sK = memory.tile<T, 64>("sK", 2 * kPages * kStage);
   const SharedTile<T, 64> sV = memory.tile<T, 64>("sV", 2 * kPages * kStage);
   // m is needed so seldom that it waits in shared memory, each thread's copy of its rows'.
-  const Shared<float> sM = memory.array<float>("sM", R * kThreads) + threadIdx.x;
+  const Shared<float> sM = memory.array<float>("sM", R * kThreads) + thread;
   const Shared<Mbarrier> q_full = memory.array<Mbarrier>("q_full", 1);
   const Shared<Mbarrier> full = memory.array<Mbarrier>("full", 2);    // a stage's bytes have landed
   const Shared<Mbarrier> empty = memory.array<Mbarrier>("empty", 2);  // all warps have read it
 
-  // The block's: queries [i0, i1) of head h, batch item b; the last, which see most keys, first.
-  // In 32 bits: divisions of 64 are slow.
+  // The block's: queries [i0, i1) of head h, batch item b, the last first (divided in 32 bits).
   const unsigned heads = static_cast<unsigned>(Q.H);
   const unsigned tiles = static_cast<unsigned>((Q.N + Br - 1) / Br);
   const Index h = blockIdx.x / tiles % heads, b = blockIdx.x / tiles / heads;
@@ -74,10 +67,9 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
   const BlockMask seen = mask.block(i0, i1);
   const int stages = (seen.count + kStage - 1) / kStage;
   // The thread's, in each piece of 16 queries by 8 keys (or columns) that an mma gives its warp:
-  // rows g and g + 8, keys 2t and 2t + 1 of both. w counts pieces below each other, n those
-  // beside each other.
-  const int warp = __shfl_sync(kAllLanes, threadIdx.x / 32, 0);  // the compiler sees: one a warp
-  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  // rows g and g + 8, keys 2t and 2t + 1. w counts pieces below each other, n those beside.
+  const int warp = __shfl_sync(kAllLanes, thread / 32, 0);  // the compiler sees: one a warp
+  const int lane = thread % 32, g = lane / 4, t = lane % 4;
   const int row0 = warp * kRows, row = row0 + g;
   // For ldmatrix a lane names a row: lane 8m + i row i of matrix m. Two matrices below each other,
   // two beside them (Q, V); or two beside each other, two below them (K).
@@ -106,13 +98,9 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
     mbarrier_wait(empty + (turn - 1) % 2, (turn - 1) / 2 % 2);
     if (lane == 0) load_stage(stage + 1, turn + 1);
   };
-  const auto leave = [&](int turn) {
-    __syncwarp();  // all lanes have read the stage
-    if (lane == 0) mbarrier_arrive(empty + turn % 2);
-  };
 
   //# region load_q
-  if (threadIdx.x == 0) {
+  if (thread == 0) {
     mbarrier_init(q_full, 1), mbarrier_init(full, 1), mbarrier_init(full + 1, 1);
     mbarrier_init(empty, kWarps), mbarrier_init(empty + 1, kWarps);
     mbarrier_arrive_expect(q_full, 2 * Br * D);
@@ -134,7 +122,7 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
   int turn = 0;
   unsigned finished = 0;  // rows that are done: bit r for row g + 8r
   for (bool exact = false;; exact = true) {
-    for (int stage = 0; threadIdx.x == 0 && stage < min(stages, 2); ++stage)
+    for (int stage = 0; thread == 0 && stage < min(stages, 2); ++stage)
       load_stage(stage, turn + stage);
     mbarrier_wait(q_full, 0);
     for (int x = 0; x < D && kKeepQ; x += 16)
@@ -144,7 +132,7 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
       for (; stage < last; ++stage, ++turn) {
         mbarrier_wait(full + turn % 2, turn / 2 % 2);
         refill(stage, turn);
-        leave(turn);
+        if (lane == 0) mbarrier_arrive(empty + turn % 2);
       }
     };
     pass_by(min(some_first / kStage, stages));
@@ -153,11 +141,12 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
       //# region load_kv
       mbarrier_wait(full + turn % 2, turn / 2 % 2);
       //# endregion
-      const auto keys = [&](int part, bool calm) {  // of the stage; calm: there is no test to make
+#pragma unroll
+      for (int part = 0; part < kStage; part += Bc) {
         const int j0 = stage * kStage + part;
-        if (!calm && (j0 + Bc <= some_first || j0 >= some_last)) {
+        if (j0 + Bc <= some_first || j0 >= some_last) {
           if (part == 0) refill(stage, turn);
-          return;
+          continue;
         }
         //# region scores  S = Q Kᵀ
         float s_tile[W][Bc / 8][4] = {};
@@ -169,15 +158,14 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
           for (int n = 0; n < Bc / 8; n += 2) {
             std::uint32_t k[2][2];
             ldmatrix_x4(k[0], k[1], k_place.behind(here).at(part + 8 * n, x));
-            for (int w = 0; w < W; ++w) {
-              mma_m16n8k16<T>(s_tile[w][n], q[w], k[0], s_tile[w][n]);
-              mma_m16n8k16<T>(s_tile[w][n + 1], q[w], k[1], s_tile[w][n + 1]);
-            }
+            for (int w = 0; w < W; ++w)
+              for (int y = 0; y < 2; ++y)
+                mma_m16n8k16<T>(s_tile[w][n + y], q[w], k[y], s_tile[w][n + y]);
           }
         }
         //# endregion
         if (part == 0) refill(stage, turn);
-        if (!calm && (exact || j0 < all_first || j0 + Bc > all_last)) {
+        if (exact || j0 < all_first || j0 + Bc > all_last) {
           const BlockMask tile = seen.from_key(j0);
 #pragma unroll
           for (int r = 0; r < R; ++r) {  // rows g, g + 8, …
@@ -192,7 +180,7 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
           }
         }
         // After one tile that all see every row has an m.
-        if (!calm && (exact || j0 < all_first + Bc)) {
+        if (exact || j0 < all_first + Bc) {
 #pragma unroll
           for (int r = 0; r < R; ++r) {
             float(&s_i)[Bc / 8][4] = s_tile[r / 2];
@@ -249,28 +237,19 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
           }
         }
         //# endregion
-      };
-      const int from = stage * kStage, to = from + kStage;
-      if (kStage > Bc && !exact && from >= all_first + Bc && to <= all_last) {
-#pragma unroll
-        for (int part = 0; part < kStage; part += Bc) keys(part, true);
-      } else {
-#pragma unroll 1
-        for (int part = 0; part < kStage; part += Bc) keys(part, false);
       }
-      leave(turn);
+      __syncwarp();  // all lanes have read the stage
+      if (lane == 0) mbarrier_arrive(empty + turn % 2);
     }
     pass_by(stages);
 #pragma unroll
     for (int r = 0; r < R; ++r) {
       float(&o_i)[D / 8][4] = o_tile[r / 2];
       const int e = r % 2 * 2;
-      if (l_tile[r / 2][e] < kMostL) {
-        finished |= 1u << r;
-      } else if (!exact) {
-        sM[r * kThreads] = -INFINITY, l_tile[r / 2][e] = 0;
-        for (int n = 0; n < D / 8; ++n) o_i[n][e] = o_i[n][e + 1] = 0;
-      }
+      if (l_tile[r / 2][e] < kMostL) finished |= 1u << r;
+      if (exact || (finished >> r & 1)) continue;
+      sM[r * kThreads] = -INFINITY, l_tile[r / 2][e] = 0;
+      for (int n = 0; n < D / 8; ++n) o_i[n][e] = o_i[n][e + 1] = 0;
     }
     if (exact || !__syncthreads_or(finished != (1u << R) - 1)) break;
   }
