@@ -110,9 +110,13 @@ __global__ void __launch_bounds__(kThreads)
   float mc_rows[R] = {}, l_tile[W][4] = {}, o_tile[W][D / 8][4] = {};
   for (int r = 0; r < R; ++r) sM[r * kThreads] = -INFINITY;
   unsigned finished = 0;  // rows that are done: bit r for row g + 8r
+  Global<const T> k_next = gK[first_key] + (copy_row * k_stride + copy_column);
+  Global<const T> v_next = gV[first_key] + (copy_row * v_stride + copy_column);
   for (bool exact = false;; exact = true) {
-    Global<const T> k_next = gK[first_key] + (copy_row * k_stride + copy_column);
-    Global<const T> v_next = gV[first_key] + (copy_row * v_stride + copy_column);
+    if (exact) {  // back; addresses made anew here would be kept all through the first pass
+      const Index back = (seen.count + Bc - 1) / Bc * Bc;
+      k_next += -back * k_stride, v_next += -back * v_stride;
+    }
     if (seen.count > 0) {
       load_tile<Bc, D>(k_copy, k_next, k_stride, seen.count, columns);
       load_tile<Bc, D>(v_copy, v_next, v_stride, seen.count, columns);

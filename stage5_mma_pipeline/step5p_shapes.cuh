@@ -25,6 +25,7 @@ struct Shape {
   static constexpr int kStage = D > 64 ? Bc : 2 * Bc;  // keys that arrive together
   static constexpr bool kKeepQ = D <= 64;              // Q's fragments stay in registers
   static constexpr int kPages = (D + 63) / 64;         // of 64 columns
+  static constexpr int kBlocks = D < 64 ? 2 : 0;       // an SM has room for; 0: not said
 };
 template <int D>
 constexpr std::size_t kSharedBytes =
@@ -50,7 +51,7 @@ __device__ void load_tile(
 /// Grid: one block a tile of queries, Nq/Br · Hq · B in x alone (y and z end at 65,535).
 /// Block: 4 warps. Shared memory: Q, two stages of K and V in T, m: 82, 98 KiB for D = 64, 128.
 template <class T, int D, bool contiguous>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
     attention_kernel(GlobalTensor<const T> Q,  // [B, Hq, Nq, d]
                      GlobalTensor<const T> K,  // [B, Hkv, Nkv, d]
                      GlobalTensor<const T> V,  // [B, Hkv, Nkv, d]
@@ -120,9 +121,13 @@ __global__ void __launch_bounds__(kThreads)
   float mc_rows[R] = {}, l_tile[W][4] = {}, o_tile[W][D / 8][4] = {};
   for (int r = 0; r < R; ++r) sM[r * kThreads] = -INFINITY;
   unsigned finished = 0;  // rows that are done: bit r for row g + 8r
+  Global<const T> k_next = gK[first_key] + (copy_row * k_stride + copy_column);
+  Global<const T> v_next = gV[first_key] + (copy_row * v_stride + copy_column);
   for (bool exact = false;; exact = true) {
-    Global<const T> k_next = gK[first_key] + (copy_row * k_stride + copy_column);
-    Global<const T> v_next = gV[first_key] + (copy_row * v_stride + copy_column);
+    if (exact) {  // back; addresses made anew here would be kept all through the first pass
+      const Index back = (seen.count + kStage - 1) / kStage * kStage;
+      k_next += -back * k_stride, v_next += -back * v_stride;
+    }
     if (seen.count > 0) {
       load_tile<kStage, D>(k_copy, k_next, k_stride, seen.count, columns);
       load_tile<kStage, D>(v_copy, v_next, v_stride, seen.count, columns);
