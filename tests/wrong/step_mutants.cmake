@@ -243,7 +243,8 @@ fa_step_mutant(no_wait_for_full STEPS 6c FAULT "${ahead} and ${race} and ${unwri
   FIND "mbarrier_wait(full + turn % 2, turn / 2 % 2);" REPLACE "")
 fa_step_mutant(parity_of_full STEPS 6b FAULT "${ahead}" CAUSE "a stage's parity is its number's"
   FIND "mbarrier_wait(full + turn % 2, turn / 2 % 2);" REPLACE "mbarrier_wait(full + turn % 2, turn % 2);")
-fa_step_mutant(parity_of_full STEPS 6c FAULT "${ahead} and ${race} and ${parity}"
+# Where a second pass begins with turn 1 (huge scores, one stage), place 1 is read before anything is there.
+fa_step_mutant(parity_of_full STEPS 6c FAULT "${ahead} and ${race} and ${unwritten} and ${parity}"
   CAUSE "a stage's parity is its number's"
   FIND "mbarrier_wait(full + turn % 2, turn / 2 % 2);" REPLACE "mbarrier_wait(full + turn % 2, turn % 2);")
 fa_step_mutant(parity_of_empty STEPS 6c FAULT "${parity}" CAUSE "the refill waits for the other parity of empty"
