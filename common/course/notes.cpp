@@ -145,17 +145,19 @@ std::string fill_result(const std::filesystem::path& root, const Words& words) {
   return formatted(value, words[2]);
 }
 
-/// A table of the recorded "rows", one column for each COLUMN=format; words and booleans as they
-/// are.
+/// A table of the recorded "rows", or in FILE/summary of "summary", one column for each COLUMN=format;
+/// words and booleans as they are.
 std::string fill_rows(const std::filesystem::path& root, const Words& words) {
-  const nlohmann::json recorded = results(root, words);
   if (words.size() < 3) throw Refused("rows needs a results file and columns, KEY=FORMAT");
+  const std::size_t slash = words[1].find('/');
+  const std::string list = slash == std::string::npos ? "rows" : words[1].substr(slash + 1);
+  const nlohmann::json recorded = results(root, {words[0], words[1].substr(0, slash)});
   Table table;
   for (std::size_t w = 2; w < words.size(); ++w) {
     table.heads.push_back(words[w].substr(0, words[w].find('=')));
     table.left.push_back(false);
   }
-  for (const nlohmann::json& row : recorded.at("rows")) {
+  for (const nlohmann::json& row : recorded.at(list)) {
     std::vector<std::string> cells;
     for (std::size_t w = 2; w < words.size(); ++w) {
       const std::string key = table.heads[w - 2];
