@@ -25,7 +25,6 @@ struct Shape {
   static constexpr int kStage = D > 64 ? Bc : 2 * Bc;  // keys that arrive together
   static constexpr bool kKeepQ = D <= 64;              // Q's fragments stay in registers
   static constexpr int kPages = (D + 63) / 64;         // of 64 columns
-  static constexpr int kBlocks = D < 64 ? 2 : 0;       // an SM has room for; 0: not said
 };
 template <int D>
 constexpr std::size_t kSharedBytes =
@@ -51,7 +50,7 @@ __device__ void load_tile(
 /// Grid: one block a tile of queries, Nq/Br · Hq · B in x alone (y and z end at 65,535).
 /// Block: 4 warps. Shared memory: Q, two stages of K and V in T, m: 82, 98 KiB for D = 64, 128.
 template <class T, int D, bool contiguous>
-__global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
+__global__ void __launch_bounds__(kThreads)
     attention_kernel(GlobalTensor<const T> Q,  // [B, Hq, Nq, d]
                      GlobalTensor<const T> K,  // [B, Hkv, Nkv, d]
                      GlobalTensor<const T> V,  // [B, Hkv, Nkv, d]

@@ -118,9 +118,36 @@ def draw_attention(arguments):
 
 
 def on_device(run):
-    """Behind a stage's name: nothing for the CPU, else the device (older records name none)."""
-    device = run.get("device", "CPU")
-    return "" if device == "CPU" else f", {device}"
+    """Behind a stage's name: nothing for the CPU and float32, else what differs (older records name
+    neither)."""
+    device, dtype = run.get("device", "CPU"), run.get("dtype", "float32")
+    return ("" if device == "CPU" else f", {device}") + ("" if dtype == "float32" else f", {dtype}")
+
+
+def draw_speed(axis, recorded):
+    """TFLOP/s over N at d = 64 without a mask: the first and the last step of the record, PyTorch's
+    kernels, and the tensor cores with nothing else to do."""
+    rows = [row for row in recorded["rows"] if row["d"] == 64 and row["mask"] == "full"]
+    steps = [entry["step"] for entry in recorded["summary"]]
+    lines = [("mma_tflops", "mma.sync alone", {"color": "0.6", "linestyle": ":"}),
+             ("cudnn_tflops", "cuDNN", {"color": "0.6", "marker": "x"}),
+             ("fa2_tflops", "FlashAttention-2", {"color": "0.3", "marker": "+"})]
+    lines += [(f"step{step}_tflops", f"stage 5, step {step}", style)
+              for step, style in ((steps[0], {"color": COLOURS[4], "marker": "^", "alpha": 0.5}),
+                                  (steps[-1], {"color": COLOURS[4], "marker": MARKERS[4]}))]
+    for key, name, style in lines:
+        points = [(row["N"], row[key]) for row in rows if isinstance(row.get(key), float)]
+        axis.plot(*zip(*points), label=name, markersize=5, **style)
+    axis.set_xscale("log", base=2)
+    axis.set_ylim(bottom=0)
+    axis.set_xticks([row["N"] for row in rows], [str(row["N"]) for row in rows])
+    axis.set_xlabel("N; B · N = 16384, 32 heads")
+    gpu = recorded["machine"]["gpu"].split(" (")[0]
+    axis.set_title(f"TFLOP/s, d = 64, float16; {gpu}, {recorded['date']}", fontsize=9)
+    axis.legend(frameon=False, fontsize=8)
+    axis.grid(True, which="major", alpha=0.3)
+    for side in ("top", "right"):
+        axis.spines[side].set_visible(False)
 
 
 def draw_scaling(arguments):
@@ -128,7 +155,12 @@ def draw_scaling(arguments):
     runs = [run for name, run in recorded["runs"].items() if re.fullmatch(r"N\d+", name)]
     lengths = [run["N"] for run in runs]
     stages = sorted(key for key in runs[0] if key.startswith("stage"))
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
+    speed = arguments.speed and pathlib.Path(arguments.speed)
+    panels = 3 if speed and speed.exists() else 2
+    figure, (left, right, *last) = plt.subplots(1, panels, figsize=(5.5 * panels, 4.4),
+                                                layout="constrained")
+    if last:
+        draw_speed(last[0], json.loads(speed.read_text()))
     for stage, colour, marker in zip(stages, COLOURS, MARKERS):
         style = {"color": colour, "marker": marker, "markersize": 5,
                  "label": f"{stage[-1]} {runs[0][stage]['title']}{on_device(runs[0][stage])}"}
@@ -147,8 +179,9 @@ def draw_scaling(arguments):
     right.set_title("extra memory, bytes" + (f" ({', '.join(without)}: none)" if without else ""))
     left.legend(frameon=False)
     machine = recorded["machine"]
-    figure.suptitle(f"one head, d = 64, float32, one thread; {machine['cpu']}, {recorded['date']}",
-                    fontsize=9)
+    other = any(runs[0][stage].get("dtype", "float32") != "float32" for stage in stages)
+    figure.suptitle(f"one head, d = 64, float32{' where nothing else is said' if other else ''},"
+                    f" one thread; {machine['cpu']}, {recorded['date']}", fontsize=9)
     save(figure, arguments.out)
 
 
@@ -171,6 +204,7 @@ def main():
     attention.set_defaults(draw=draw_attention)
     scaling = pictures.add_parser("scaling")
     scaling.add_argument("--input", required=True, help="the measured numbers")
+    scaling.add_argument("--speed", help="stage5_gpu.py's grid; left out where there is no such file")
     scaling.set_defaults(draw=draw_scaling)
     for picture in (attention, scaling):
         picture.add_argument("--out", required=True, help="a .png or .svg file")

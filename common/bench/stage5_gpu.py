@@ -311,9 +311,12 @@ def grid(steps, mma, args):
     for name, by_point in to_fa2.items():
         if by_point:
             least = min(by_point, key=by_point.get)
+            fastest = max((row for row in rows if f"step{name}_tflops" in row),
+                          key=lambda row, key=f"step{name}_tflops": row[key])
             summary.append({"step": name, "points": len(by_point), "least": by_point[least],
                             "geometric_mean": statistics.geometric_mean(by_point.values()),
-                            "least_at": least})
+                            "least_at": least,
+                            "most_tflops": fastest[f"step{name}_tflops"]})
             print(f"step {name}: {summary[-1]['geometric_mean']:.3f} x fa2 in the geometric mean of"
                   f" {len(by_point)} points, at least {by_point[least]:.3f} ({least})")
     return {"rows": rows, "summary": summary}

@@ -11,7 +11,7 @@
 //   run ./learn WORDS                   the command and what it prints (example, fault, diff)
 //   recorded run RESULTS                a command and what it printed when it was recorded
 //   costs RESULTS SHAPE STAGE …         a table, predicted and measured, from recorded results
-//   rows RESULTS COLUMN[=FORMAT] …      a table of the record's "rows"
+//   rows RESULTS COLUMN[=FORMAT] …      a table of the record's "rows"; RESULTS/LIST: of its "LIST"
 //   result RESULTS FORMAT KEY [/ KEY]   one recorded number, or the quotient of two
 //   where RESULTS                       the machine, day and command of the record
 //

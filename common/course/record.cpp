@@ -71,17 +71,16 @@ nlohmann::ordered_json measure_shapes(const std::vector<Shape>& shapes,
     runs["N"] = shape.N;
     runs["threads"] = shape.threads == 0 ? thread_count(Job{}) : shape.threads;
     for (const int number : shape.stages) {
-      // Stage 5 takes 16 bits only.
       const fa::Stage stage = stage_by_number(number).stage();
-      const Measurement m = stage.dtypes.front() == inputs.problem.dtype
-                                ? measure(stage, inputs, shape.threads, shape.seconds)
-                                : measure(stage,
-                                          one_head(shape.N, 64, stage.dtypes.front()),
-                                          shape.threads,
-                                          shape.seconds);
+      const DType dtype = stage.dtypes.front();  // float32, but stage 5 takes 16 bits only
+      const Measurement m =
+          dtype == inputs.problem.dtype
+              ? measure(stage, inputs, shape.threads, shape.seconds)
+              : measure(stage, one_head(shape.N, 64, dtype), shape.threads, shape.seconds);
       runs[fmt::format("stage{}", number)] = {
           {"title", stage_by_number(number).title},
           {"device", stage_by_number(number).device_here()},
+          {"dtype", name_of(dtype)},
           {"seconds", m.seconds},
           {"repeats", m.repeats},
           {"flop", m.flop},

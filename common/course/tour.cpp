@@ -12,6 +12,7 @@
 #include "common/course/table.hpp"
 #include "common/course/text.hpp"
 #include "common/harness/main.hpp"
+#include "common/harness/report.hpp"
 #include "common/harness/units.hpp"
 #include "common/io/safetensors.hpp"
 
@@ -75,8 +76,74 @@ std::vector<std::string> row(const CourseStage& stage, const StageRun& run) {
   cells.push_back(bytes_text(number(f.at("traffic_bytes"))));
   cells.push_back(error_text(f.at("oracle").at("O")));
   cells.push_back(f.at("previous").is_null() ? "" : error_text(f.at("previous").at("difference")));
-  if (run.exit_code == kMismatch) cells[6] += " WRONG";
+  if (!f.at("right").get<bool>()) cells[6] += " WRONG";
   return cells;
+}
+
+/// Runs stage 5 on the input, all steps of it. The stage's own facts are its last step's.
+struct LadderRun {
+  StageRun stage;
+  std::vector<nlohmann::json> steps;  // empty where the program refused
+};
+
+LadderRun run_ladder(const Places& places,
+                     const CourseStage& stage,
+                     const std::filesystem::path& input) {
+  LadderRun run{run_stage(places, stage, {"--input", input.string(), "--ladder"}), {}};
+  if (!run.stage.facts.is_object()) return run;
+  for (const nlohmann::json& step : run.stage.facts.at("steps")) run.steps.push_back(step);
+  run.stage.facts = run.steps.back();
+  return run;
+}
+
+std::vector<std::string> step_row(const nlohmann::json& f) {
+  const nlohmann::json& stage = f.at("stage");
+  std::vector<std::string> cells = {stage.at("step").get<std::string>(),
+                                    stage.at("adds").get<std::string>()};
+  if (f.at("emulated").get<bool>()) {
+    for (const CountColumn& column : count_columns()) {
+      std::uint64_t sum = 0;
+      for (const std::string& name : column.names)
+        sum += f.at("counts").value(name, std::uint64_t{0});
+      cells.push_back(short_count(sum));
+    }
+  } else {
+    const nlohmann::json& previous = f.at("previous");
+    const nlohmann::json gain = previous.is_null() ? nullptr : previous.at("speed_up");
+    cells.push_back(seconds_text(number(f.at("time_s").at("median"))));
+    cells.push_back(fmt::format("{:.3g}", number(f.at("gflop_per_s")) / 1e3));
+    cells.push_back(gain.is_null() ? "" : fmt::format("x{:.2f}", number(gain)));
+  }
+  cells.push_back(fmt::format("{:.1e}{}",
+                              number(f.at("oracle").at("O").at("max_error")),
+                              f.at("right").get<bool>() ? "" : " WRONG"));
+  return cells;
+}
+
+void print_steps(const std::vector<nlohmann::json>& steps, int width) {
+  if (steps.empty()) return;
+  const bool emulated = steps.front().at("emulated").get<bool>();
+  Table table{{"step", "what it adds"}, {}, {true, true}};
+  if (emulated)
+    for (const CountColumn& column : count_columns()) table.heads.emplace_back(column.head);
+  else
+    table.heads.insert(table.heads.end(), {"time", "TFLOP/s", "gain"});
+  table.heads.emplace_back("error");
+  table.left.resize(table.heads.size(), false);
+  for (const nlohmann::json& step : steps) table.rows.push_back(step_row(step));
+  fmt::print("\n{}\n", table.text(2));
+  const std::string legend =
+      emulated ? "Its steps, on the same input. Counted by the emulator: 32-byte sectors of global "
+                 "memory; cycles of the shared memory's banks, and how many of them conflicts "
+                 "added; ldmatrix and mma by warp; barriers by block."
+               : "Its steps, on the same input, timed in turn. gain: how many times as fast as the "
+                 "line before, the first line as stage 4.";
+  for (const std::string& line : wrapped(legend, width - 2)) fmt::print("  {}\n", line);
+  for (const nlohmann::json& step : steps)
+    if (!step.at("right").get<bool>())
+      fmt::print("  WRONG: step {}: {}\n",
+                 step.at("stage").at("step").get<std::string>(),
+                 step.value("failure", "no reason given"));
 }
 
 /// The first paragraph of the stage's README: what to look at. Nothing where there is none yet.
@@ -153,9 +220,16 @@ int run_tour(const Places& places, const TourOptions& options) {
   const int width = page_width();
 
   std::vector<StageRun> runs;
+  std::vector<nlohmann::json> steps;
   int exit_code = kRight;
   for (const CourseStage& stage : stages()) {
-    runs.push_back(run_stage(places, stage, {"--input", input.string()}));
+    if (stage.step.empty()) {
+      runs.push_back(run_stage(places, stage, {"--input", input.string()}));
+    } else {
+      const LadderRun ladder = run_ladder(places, stage, input);
+      runs.push_back(ladder.stage);
+      steps = ladder.steps;
+    }
     const int code = runs.back().exit_code;
     if (code == kRefused) return kRefused;  // the stage has said why
     if (code != kRight && code != kCannotRun) exit_code = kMismatch;
@@ -163,6 +237,7 @@ int run_tour(const Places& places, const TourOptions& options) {
   if (options.json) {
     nlohmann::ordered_json json = {{"input", input.string()}, {"right", exit_code == kRight}};
     for (const StageRun& run : runs) json["stages"].push_back(nlohmann::ordered_json(run.facts));
+    json["steps"] = steps;
     fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     return exit_code;
   }
@@ -175,7 +250,9 @@ int run_tour(const Places& places, const TourOptions& options) {
     for (const std::string& line :
          wrapped(paragraph(places.root / stage.folder / "README.md"), width - 2))
       fmt::print("  {}\n", line);
-    if (runs[s].exit_code == kMismatch && runs[s].facts.is_object())
+    if (!stage.step.empty() && !steps.empty())
+      print_steps(steps, width);  // which says what is wrong, step by step
+    else if (runs[s].exit_code == kMismatch && runs[s].facts.is_object())
       fmt::print("  WRONG: {}\n", runs[s].facts.value("failure", "no reason given"));
     else if (runs[s].exit_code != kRight && runs[s].exit_code != kCannotRun)
       fmt::print("  WRONG: the program ended with exit code {}\n", runs[s].exit_code);

@@ -1,4 +1,5 @@
-// The tour: every stage on a real model's Q, K and V, in one table, and what to look at in each.
+// The tour: every stage on a real model's Q, K and V, in one table, what to look at in each, and stage
+// 5's steps in a table of their own.
 #pragma once
 
 #include <string>
@@ -13,7 +14,7 @@ struct TourOptions {
   bool pictures = true;
 };
 
-/// Returns an exit code: 1 if a stage is wrong.
+/// Returns an exit code: 1 if a stage is wrong, or a step.
 int run_tour(const Places& places, const TourOptions& options);
 
 }  // namespace fa::course

@@ -9,27 +9,6 @@ namespace fa {
 Stage @FA_ID@_stage();
 RunFacts @FA_ID@_on_gpu(const Job& job);  // linked where the build has CUDA
 
-namespace {
-
-RunFacts run_on_simt(const Job& job) {
-  std::string note;
-  RunFacts facts = in_emulator(job, [&] {
-    dispatch(job.problem.dtype, [&](auto zero) {
-      using T = decltype(zero);
-      const auto Q = job.Q.as<const T>(), K = job.K.as<const T>(), V = job.V.as<const T>();
-      const auto O = job.O.as<T>();
-      @FA_NAMESPACE@::attention<T>(Q, K, V, O, job.LSE, job.problem.scale, job.problem.mask());
-#if @FA_IN_STEPS@
-      if (!@FA_NAMESPACE@::takes(Q, K, V, O)) note = kOtherKernel;
-#endif
-    });
-  });
-  facts.note = note;
-  return facts;
-}
-
-}  // namespace
-
 Stage @FA_ID@_stage() {
   Stage stage;
   stage.number = @FA_NUMBER@;
@@ -69,7 +48,20 @@ Stage @FA_ID@_stage() {
       return @FA_ID@_on_gpu(job);
     }
 #endif
-    return run_on_simt(job);
+    std::string note;
+    RunFacts facts = in_emulator(job, [&] {
+      dispatch(job.problem.dtype, [&](auto zero) {
+        using T = decltype(zero);
+        const auto Q = job.Q.as<const T>(), K = job.K.as<const T>(), V = job.V.as<const T>();
+        const auto O = job.O.as<T>();
+        @FA_NAMESPACE@::attention<T>(Q, K, V, O, job.LSE, job.problem.scale, job.problem.mask());
+#if @FA_IN_STEPS@
+        if (!@FA_NAMESPACE@::takes(Q, K, V, O)) note = kOtherKernel;
+#endif
+      });
+    });
+    facts.note = note;
+    return facts;
   };
   stage.cost = [](const Job& job) {
     return cost_of_heads(

@@ -54,6 +54,13 @@ std::string text_report(const Facts& facts);
 /// The same for all steps of a stage on one input: a table with a line a step.
 std::string ladder_text(const std::vector<Facts>& steps);
 
+/// A column of that table, of runs in the emulator: the sum of its counts with these names.
+struct CountColumn {
+  const char* head;
+  std::vector<std::string> names;
+};
+const std::vector<CountColumn>& count_columns();
+
 /// {"steps": [what json_report says of each], "right": …}
 std::string ladder_json(const std::vector<Facts>& steps);
 

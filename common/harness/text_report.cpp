@@ -117,13 +117,6 @@ std::string input_text(const Facts& f) {
          fmt::format("  {:10} {}\n", "device", device_text(f));
 }
 
-/// 12,345,678 as "12.3M".
-std::string short_count(std::uint64_t count) {
-  const double n = static_cast<double>(count);
-  if (n < 1e4) return std::to_string(count);
-  return n < 1e6 ? fmt::format("{:.3g}k", n / 1e3) : fmt::format("{:.3g}M", n / 1e6);
-}
-
 /// The sum of the emulator's counts with these names.
 std::string counted(const Facts& f, const std::vector<std::string>& names) {
   std::uint64_t sum = 0;
@@ -149,29 +142,35 @@ std::vector<Column> timed_columns() {
 }
 
 std::vector<Column> counted_columns() {
-  const auto column = [](const char* head, std::vector<std::string> names) {
-    return Column{head, [names](const Facts& f) { return counted(f, names); }};
-  };
-  return {
-      column("sectors",
-             {"global_load_sectors", "global_store_sectors", "async_copy_sectors", "tma_sectors"}),
-      column("wavefronts",
-             {"shared_load_wavefronts",
-              "shared_store_wavefronts",
-              "ldmatrix_wavefronts",
-              "async_copy_wavefronts"}),
-      column("conflicts",
-             {"shared_load_conflicts",
-              "shared_store_conflicts",
-              "ldmatrix_conflicts",
-              "async_copy_conflicts"}),
-      column("ldmatrix", {"ldmatrix_requests"}),
-      column("mma", {"mma"}),
-      column("barriers", {"block_barriers"}),
-  };
+  std::vector<Column> columns;
+  for (const CountColumn& column : count_columns())
+    columns.push_back(
+        {column.head, [&column](const Facts& f) { return counted(f, column.names); }});
+  return columns;
 }
 
 }  // namespace
+
+const std::vector<CountColumn>& count_columns() {
+  static const std::vector<CountColumn> columns = {
+      {"sectors",
+       {"global_load_sectors", "global_store_sectors", "async_copy_sectors", "tma_sectors"}},
+      {"wavefronts",
+       {"shared_load_wavefronts",
+        "shared_store_wavefronts",
+        "ldmatrix_wavefronts",
+        "async_copy_wavefronts"}},
+      {"conflicts",
+       {"shared_load_conflicts",
+        "shared_store_conflicts",
+        "ldmatrix_conflicts",
+        "async_copy_conflicts"}},
+      {"ldmatrix", {"ldmatrix_requests"}},
+      {"mma", {"mma"}},
+      {"barriers", {"block_barriers"}},
+  };
+  return columns;
+}
 
 std::string ladder_text(const std::vector<Facts>& steps) {
   const Facts& first = steps.front();

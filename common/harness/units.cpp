@@ -40,6 +40,12 @@ std::string count_text(Index count) {
   return digits;
 }
 
+std::string short_count(std::uint64_t count) {
+  const double n = static_cast<double>(count);
+  if (n < 1e4) return std::to_string(count);
+  return n < 1e6 ? fmt::format("{:.3g}k", n / 1e3) : fmt::format("{:.3g}M", n / 1e6);
+}
+
 std::string one_line(std::string text) {
   std::replace_if(
       text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');

@@ -1,6 +1,7 @@
 // Numbers for people.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "common/attention/types.hpp"
@@ -18,6 +19,9 @@ std::string rate_text(double gflop_per_s);
 
 /// "65,536".
 std::string count_text(Index count);
+
+/// 12,345,678 as "12.3M".
+std::string short_count(std::uint64_t count);
 
 /// Control characters replaced, so that whatever a name or value holds, a message is one line.
 std::string one_line(std::string text);

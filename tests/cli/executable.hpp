@@ -15,12 +15,8 @@ inline const std::string kStage3 = FA_STAGE3;
 inline const std::string kStage4 = FA_STAGE4;  // on a device: not one of kStages
 inline const std::string kSpoiled = FA_SPOILED_STAGE;
 inline const std::vector<std::string> kStages = {kStage1, kStage2, kStage3};
-#ifdef FA_STAGE5
-inline const std::string kStage5 = FA_STAGE5;  // on a device, with steps
+inline const std::string kStage5 = FA_STAGE5;  // the same, and with steps
 inline const std::vector<std::string> kCudaStages = {kStage4, kStage5};
-#else
-inline const std::vector<std::string> kCudaStages = {kStage4};
-#endif
 
 /// How a run ended.
 struct Ended {

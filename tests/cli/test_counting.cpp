@@ -17,7 +17,7 @@ nlohmann::json facts(const std::string& stage, std::vector<std::string> argument
 }
 
 double extra_memory(const std::string& stage, const char* N) {
-  const auto f = facts(stage, {"-N", N, "--threads", "1"});
+  const auto f = facts(stage, {"-N", N, "-d", "16", "--threads", "1"});
   CHECK(f.at("extra_memory_bytes") == f.at("extra_memory_bytes_by_formula"));
   return f.at("extra_memory_bytes");
 }
@@ -25,22 +25,25 @@ double extra_memory(const std::string& stage, const char* N) {
 }  // namespace
 
 TEST_CASE("FLOP counts visible pairs, exactly", "[cli]") {
-  std::vector<std::string> arguments = {"-B", "2", "-H", "16", "-N", "1024", "-d", "64"};
-  CHECK(facts(kStage3, arguments).at("flop") == 8589934592);
+  std::vector<std::string> arguments = {"-B", "2", "-H", "16", "-N", "128", "-d", "64"};
+  CHECK(facts(kStage3, arguments).at("flop") == 134217728);
   arguments.push_back("--causal");
   const auto causal = facts(kStage3, arguments);
-  CHECK(causal.at("flop") == 4299161600);
+  CHECK(causal.at("flop") == 67633152);
   const double rate =
       causal.at("flop").get<double>() / 1e9 / causal.at("time_s").at("median").get<double>();
   CHECK(std::abs(causal.at("gflop_per_s").get<double>() / rate - 1) < 1e-6);
+  // More than 32 bits hold: 65,536 rows of up to 129 keys.
+  const auto window = facts(kStage3, {"-N", "65536", "--window", "64,64", "-d", "128"});
+  CHECK(window.at("flop") == 4326391808);
 }
 
 TEST_CASE("extra memory grows x4 from N 1024 to 2048 in stage 1, and not in 2 and 3", "[cli]") {
   const double naive = extra_memory(kStage1, "1024");
-  CHECK(naive == 8.0 * 1024 * 1024 + 4 * (1024 + 64));  // S and P, l, a row of O
+  CHECK(naive == 8.0 * 1024 * 1024 + 4 * (1024 + 16));  // S and P, l, a row of O
   CHECK(std::abs(extra_memory(kStage1, "2048") / naive - 4) < 0.004);
-  CHECK(extra_memory(kStage2, "1024") == 4 * 64);
-  CHECK(extra_memory(kStage2, "2048") == 4 * 64);
+  CHECK(extra_memory(kStage2, "1024") == 4 * 16);
+  CHECK(extra_memory(kStage2, "2048") == 4 * 16);
   const double growth = extra_memory(kStage3, "2048") / extra_memory(kStage3, "1024");
   CHECK((growth == 1 || growth == 2));
 }

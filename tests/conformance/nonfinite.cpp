@@ -47,7 +47,7 @@ TEST_CASE("A NaN in a query makes its own row NaN and no other") {
   });
 }
 
-TEST_CASE("A NaN in a key makes every row NaN that sees it; where it is masked it is not felt") {
+TEST_CASE("A NaN in a key makes every row NaN that sees it, and no other") {
   for_all([](const Variant& variant, const Problem& p) {
     for (const Index j : {0, 31, 70, 89}) {
       const Inputs inputs = make_inputs(p, "normal", 22), broken = make_inputs(p, "normal", 22);

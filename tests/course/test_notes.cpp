@@ -66,6 +66,20 @@ TEST_CASE("What needs a record that is not there waits, and stays as it is") {
   CHECK(page.stale.size() == 1);
 }
 
+TEST_CASE("A table is of the record's rows, or of another list of it") {
+  const std::string end = "<!-- end fill -->\n";
+  const auto table = [&](const std::string& words) {
+    const FilledPage page = fill("<!-- fill: rows " + words + " -->\n" + end);
+    CHECK(page.stale.size() == 1);
+    return page.text;
+  };
+  const std::string rows = table("stage5_counts step mma=count");
+  CHECK(rows.find("| step | mma |\n") != std::string::npos);
+  CHECK(rows.find("| 6c | 69,632 |\n") != std::string::npos);
+  CHECK(table("stage5_counts/rows step mma=count").find("| 6c | 69,632 |\n") != std::string::npos);
+  CHECK_THROWS_AS(table("stage5_counts/nowhere step"), MarkerError);
+}
+
 TEST_CASE("The course has its pages") {
   const auto names = pages(kRoot);
   for (const char* page : {"README.md",
@@ -75,11 +89,14 @@ TEST_CASE("The course has its pages") {
                            "notes/02_online_softmax.md",
                            "notes/03_tiled_cpu.md",
                            "notes/04_simple_cuda.md",
+                           "notes/05_mma_pipeline.md",
                            "notes/emulator.md",
                            "stage1_naive/README.md",
                            "stage2_online_softmax_cpu/README.md",
                            "stage3_tiled_cpu/README.md",
-                           "stage4_simple_cuda/README.md"}) {
+                           "stage4_simple_cuda/README.md",
+                           "stage5_mma_pipeline/README.md",
+                           "stage5_mma_pipeline/hints.md"}) {
     INFO(page);
     CHECK(std::find(names.begin(), names.end(), std::filesystem::path(page)) != names.end());
   }
