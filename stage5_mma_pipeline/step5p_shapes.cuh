@@ -97,7 +97,6 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
   // Keys that some of the warp's queries see, and those that all of them see.
   const int some_first = seen.first(row0), some_last = seen.last(row0 + kRows - 1);
   const int all_first = seen.first(row0 + kRows - 1), all_last = seen.last(row0);
-
   // A scale of 0 becomes one too small to count, but large enough for −inf · size = −inf.
   const float size = max(fabsf(scale), 1e-37f), c = size * 1.44269504f;
 

@@ -46,6 +46,7 @@ __global__ void __launch_bounds__(kThreads)
   constexpr int kRows = S::kRows, Br = S::Br, Bc = S::Bc, kStage = S::kStage, kPages = S::kPages;
   constexpr int R = kRows / 8, W = kRows / 16;  // a thread has R rows, a warp W pieces of 16
   constexpr bool kKeepQ = S::kKeepQ;
+  const unsigned thread = thread_index();  // once: the loops have no time to read it anew
   SharedMemory memory = shared_memory();
   const SharedTile<T, 64> sQ = memory.tile<T, 64>("sQ", kPages * Br);
   const SharedTile<T, 64> sK = memory.tile<T, 64>("sK", 2 * kPages * kStage);
@@ -67,8 +68,8 @@ __global__ void __launch_bounds__(kThreads)
   const int stages = (seen.count + kStage - 1) / kStage;
   // The thread's, in each piece of 16 queries by 8 keys (or columns) that an mma gives its warp:
   // rows g and g + 8, keys 2t and 2t + 1. w counts pieces below each other, n those beside.
-  const int warp = __shfl_sync(kAllLanes, threadIdx.x / 32, 0);  // the compiler sees: one a warp
-  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  const int warp = __shfl_sync(kAllLanes, thread / 32, 0);  // the compiler sees: one a warp
+  const int lane = thread % 32, g = lane / 4, t = lane % 4;
   const int row0 = warp * kRows, row = row0 + g;
   // For ldmatrix a lane names a row: lane 8m + i row i of matrix m. Two matrices below each other,
   // two beside them (Q, V); or two beside each other, two below them (K).
@@ -79,7 +80,6 @@ __global__ void __launch_bounds__(kThreads)
   // Keys that some of the warp's queries see, and those that all of them see.
   const int some_first = seen.first(row0), some_last = seen.last(row0 + kRows - 1);
   const int all_first = seen.first(row0 + kRows - 1), all_last = seen.last(row0);
-
   // A scale of 0 becomes one too small to count, but large enough for −inf · size = −inf.
   const float size = max(fabsf(scale), 1e-37f), c = size * 1.44269504f;
   // Asks for a stage of K and V. Over both passes it is number `turn`, and goes where turn − 2 was.
@@ -131,12 +131,11 @@ __global__ void __launch_bounds__(kThreads)
       //# region load_kv
       mbarrier_wait(full + turn % 2, turn / 2 % 2);
       //# endregion
-#pragma unroll
-      for (int part = 0; part < kStage; part += Bc) {
+      const auto keys = [&](int part, bool calm) {  // of the stage; calm: there is no test to make
         const int j0 = stage * kStage + part;
-        if (j0 + Bc <= some_first || j0 >= some_last) {
+        if (!calm && (j0 + Bc <= some_first || j0 >= some_last)) {
           if (part == 0) refill(stage, turn);
-          continue;
+          return;
         }
         //# region scores  S = Q Kᵀ
         float s_tile[W][Bc / 8][4] = {};
@@ -155,22 +154,27 @@ __global__ void __launch_bounds__(kThreads)
         }
         //# endregion
         if (part == 0) refill(stage, turn);
-        // After one tile that all see every row has an m.
-        if (exact || j0 < all_first + Bc || j0 + Bc > all_last) {
+        if (!calm && (exact || j0 < all_first || j0 + Bc > all_last)) {
           const BlockMask tile = seen.from_key(j0);
-          const bool whole = j0 >= all_first && j0 + Bc <= all_last;
 #pragma unroll
           for (int r = 0; r < R; ++r) {  // rows g, g + 8, …
-            float(&s_i)[Bc / 8][4] = s_tile[r / 2];
-            float(&o_i)[D / 8][4] = o_tile[r / 2];
-            const int i = row + 8 * r, e = r % 2 * 2;  // its elements in a piece: e and e + 1
             //# region mask  of row i, only the keys that query i sees; the others have P = 0
+            const int i = row + 8 * r;
             const int first = tile.first(i), last = finished >> r & 1 ? 0 : tile.last(i);
-            for (int n = 0; n < Bc / 8 && (exact || !whole); ++n)
+            for (int n = 0; n < Bc / 8; ++n)
               for (int y = 0; y < 2; ++y)
                 if (const int k = 8 * n + 2 * t + y; k < first || k >= last)
-                  s_i[n][e + y] = -INFINITY;
+                  s_tile[r / 2][n][r % 2 * 2 + y] = -INFINITY;
             //# endregion
+          }
+        }
+        // After one tile that all see every row has an m.
+        if (!calm && (exact || j0 < all_first + Bc)) {
+#pragma unroll
+          for (int r = 0; r < R; ++r) {
+            float(&s_i)[Bc / 8][4] = s_tile[r / 2];
+            float(&o_i)[D / 8][4] = o_tile[r / 2];
+            const int e = r % 2 * 2;  // its elements in a piece: e and e + 1
             //# region rowmax  m = max(m, max s), of 4 neighbouring threads that share the row
             const float m_old = sM[r * kThreads];
             float m = m_old;
@@ -180,9 +184,11 @@ __global__ void __launch_bounds__(kThreads)
             sM[r * kThreads] = m;
             //# endregion
             //# region rescale  what was summed under m_old is brought under m
-            const float alpha = m_old == -INFINITY ? 0 : exp2_approx((m_old - m) * c);
-            l_tile[r / 2][e] *= alpha;
-            for (int n = 0; n < D / 8; ++n) o_i[n][e] *= alpha, o_i[n][e + 1] *= alpha;
+            if (exact || j0 > some_first) {  // or nothing was
+              const float alpha = m_old == -INFINITY ? 0 : exp2_approx((m_old - m) * c);
+              l_tile[r / 2][e] *= alpha;
+              for (int n = 0; n < D / 8; ++n) o_i[n][e] *= alpha, o_i[n][e + 1] *= alpha;
+            }
             //# endregion
             mc_rows[r] = m == -INFINITY ? 0 : m * c;
             if (fabsf(mc_rows[r]) > kHuge) {  // then 2^(c (s − m)): 2^(c s − c m) could be anything
@@ -220,6 +226,14 @@ __global__ void __launch_bounds__(kThreads)
           }
         }
         //# endregion
+      };
+      const int from = stage * kStage, to = from + kStage;
+      if (kStage > Bc && !exact && from >= all_first + Bc && to <= all_last) {
+#pragma unroll
+        for (int part = 0; part < kStage; part += Bc) keys(part, true);
+      } else {
+#pragma unroll 1
+        for (int part = 0; part < kStage; part += Bc) keys(part, false);
       }
       __syncwarp();  // all lanes have read the stage
       if (lane == 0) mbarrier_arrive(empty + turn % 2);

@@ -40,8 +40,7 @@ __device__ inline std::uint32_t pair(T low, T high) {
   return low.bits | static_cast<std::uint32_t>(high.bits) << 16;
 }
 
-/// threadIdx.x, to keep. (What the compiler can read anew it likes to read anew, but a special register
-/// takes some 20 cycles to read.)
+/// threadIdx.x, read here and now: some 20 cycles, which the compiler may otherwise spend again in a loop.
 __device__ inline unsigned thread_index() {
 #ifdef __CUDACC__
   unsigned thread;

@@ -1,13 +1,13 @@
-// Step 6f: a fast lane. A stage that all queries of a warp see whole, once they have an m, is one
-// piece of code without a test: its second part's products stand beside its first part's exp.
+// Step 5q: edges. Once its rows have an m, a warp only masks at the edge of what they see; and a
+// first tile has nothing to rescale.
 //
-// Costs: as step 6e; the code is longer by half for D = 64. With one part a stage nothing changes.
-// Look first at which of the two loops over a stage's parts is unrolled.
+// Costs: as step 5p, with half the instructions where a mask, a maximum and a rescaling were one.
+// Look first at which tiles give a row its m.
 #pragma once
 
 #include "common/cuda/device.cuh"
 
-namespace stage5::step6f {
+namespace stage5::step5q {
 inline namespace FA_TARGET {
 
 using namespace fa;
@@ -25,37 +25,50 @@ struct Shape {
   static constexpr int kStage = D > 64 ? Bc : 2 * Bc;  // keys that arrive together
   static constexpr bool kKeepQ = D <= 64;              // Q's fragments stay in registers
   static constexpr int kPages = (D + 63) / 64;         // of 64 columns
+  static constexpr int kBlocks = D < 64 ? 2 : 0;       // an SM has room for; 0: not said
 };
 template <int D>
 constexpr std::size_t kSharedBytes =
-    128 * Shape<D>::kPages*(Shape<D>::Br + 4 * Shape<D>::kStage) + Shape<D>::Br * 16 + 3 * 128;
+    128 * Shape<D>::kPages*(Shape<D>::Br + 4 * Shape<D>::kStage) + Shape<D>::Br * 16;
+
+/// Starts copying `there` rows of `columns`, as one group of copies; `from` is this thread's first
+/// piece. Rows and columns that aren't there become 0: those may be NaN, and 0 · NaN is NaN.
+template <int rows, int D, class T>
+__device__ void load_tile(
+    Place<T, rows> to, Global<const T> from, Index stride, int there, int columns) {
+  const int row = threadIdx.x / 8, column = threadIdx.x % 8 * 8;  // this thread's first 8 columns
+#pragma unroll
+  for (int i = 0; i < rows; i += kThreads / 8)
+#pragma unroll
+    for (int x = 0; x < D; x += 64) {
+      const bool is_there = row + i < there && column + x < columns;
+      if (D % 64 == 0 || column + x < D)
+        cp_async_16(to.at(i, x), from + (i * stride + x), is_there ? 16 : 0);
+    }
+  cp_async_commit();
+}
 
 /// Grid: one block a tile of queries, Nq/Br · Hq · B in x alone (y and z end at 65,535).
 /// Block: 4 warps. Shared memory: Q, two stages of K and V in T, m: 82, 98 KiB for D = 64, 128.
-template <class T, int D>
-__global__ void __launch_bounds__(kThreads)
+template <class T, int D, bool contiguous>
+__global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
     attention_kernel(GlobalTensor<const T> Q,  // [B, Hq, Nq, d]
                      GlobalTensor<const T> K,  // [B, Hkv, Nkv, d]
-                     GlobalTensor<const T>,    // V [B, Hkv, Nkv, d], read through its map
+                     GlobalTensor<const T> V,  // [B, Hkv, Nkv, d]
                      GlobalTensor<T> O,        // [B, Hq, Nq, d]
                      Global<float> LSE,        // [B, Hq, Nq]
                      float scale,              // usually 1/√d
-                     Mask mask,                // which keys each query sees
-                     const __grid_constant__ TileMaps<T> maps) {
+                     Mask mask) {              // which keys each query sees
   using S = Shape<D>;
   constexpr int kRows = S::kRows, Br = S::Br, Bc = S::Bc, kStage = S::kStage, kPages = S::kPages;
   constexpr int R = kRows / 8, W = kRows / 16;  // a thread has R rows, a warp W pieces of 16
   constexpr bool kKeepQ = S::kKeepQ;
-  const unsigned thread = thread_index();
   SharedMemory memory = shared_memory();
   const SharedTile<T, 64> sQ = memory.tile<T, 64>("sQ", kPages * Br);
   const SharedTile<T, 64> sK = memory.tile<T, 64>("sK", 2 * kPages * kStage);
   const SharedTile<T, 64> sV = memory.tile<T, 64>("sV", 2 * kPages * kStage);
   // m is needed so seldom that it waits in shared memory, each thread's copy of its rows'.
-  const Shared<float> sM = memory.array<float>("sM", R * kThreads) + thread;
-  const Shared<Mbarrier> q_full = memory.array<Mbarrier>("q_full", 1);
-  const Shared<Mbarrier> full = memory.array<Mbarrier>("full", 2);    // a stage's bytes have landed
-  const Shared<Mbarrier> empty = memory.array<Mbarrier>("empty", 2);  // all warps have read it
+  const Shared<float> sM = memory.array<float>("sM", R * kThreads) + threadIdx.x;
 
   // The block's: queries [i0, i1) of head h, batch item b, the last first (divided in 32 bits).
   const unsigned heads = static_cast<unsigned>(Q.H);
@@ -63,13 +76,13 @@ __global__ void __launch_bounds__(kThreads)
   const Index h = blockIdx.x / tiles % heads, b = blockIdx.x / tiles / heads;
   const Index i0 = Index{tiles - 1 - blockIdx.x % tiles} * Br, i1 = min(i0 + Br, Q.N);
   const Index kv = static_cast<unsigned>(h) / (heads / static_cast<unsigned>(K.H));
+  const GlobalMatrix<const T> gK = K.head(b, kv), gV = V.head(b, kv);
   const Index first_key = mask.keys(i0, i1).first;
   const BlockMask seen = mask.block(i0, i1);
-  const int stages = (seen.count + kStage - 1) / kStage;
   // The thread's, in each piece of 16 queries by 8 keys (or columns) that an mma gives its warp:
   // rows g and g + 8, keys 2t and 2t + 1. w counts pieces below each other, n those beside.
-  const int warp = __shfl_sync(kAllLanes, thread / 32, 0);  // the compiler sees: one a warp
-  const int lane = thread % 32, g = lane / 4, t = lane % 4;
+  const int warp = __shfl_sync(kAllLanes, threadIdx.x / 32, 0);  // the compiler sees: one a warp
+  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const int row0 = warp * kRows, row = row0 + g;
   // For ldmatrix a lane names a row: lane 8m + i row i of matrix m. Two matrices below each other,
   // two beside them (Q, V); or two beside each other, two below them (K).
@@ -77,76 +90,65 @@ __global__ void __launch_bounds__(kThreads)
   const Place<T, Br> q_place(sQ, row0 + below, beside);
   const Place<T, kStage> k_place(sK, lane % 8 + beside, lane % 16 / 8 * 8);
   const Place<T, kStage> v_place(sV, below, beside);
+  const int copy_row = threadIdx.x / 8, copy_column = threadIdx.x % 8 * 8;  // where it copies
+  const Place<T, kStage> k_copy(sK, copy_row, copy_column), v_copy(sV, copy_row, copy_column);
+  const Index k_stride = contiguous ? D : K.row_stride, v_stride = contiguous ? D : V.row_stride;
+  const int columns = contiguous ? D : static_cast<int>(Q.d);
   // Keys that some of the warp's queries see, and those that all of them see.
   const int some_first = seen.first(row0), some_last = seen.last(row0 + kRows - 1);
   const int all_first = seen.first(row0 + kRows - 1), all_last = seen.last(row0);
-
   // A scale of 0 becomes one too small to count, but large enough for −inf · size = −inf.
   const float size = max(fabsf(scale), 1e-37f), c = size * 1.44269504f;
-  // Asks for a stage of K and V. Over both passes it is number `turn`, and goes where turn − 2 was.
-  const auto load_stage = [&](int stage, int turn) {
-    const int here = turn % 2 * (kPages * kStage), key = stage * kStage;
-    fence_proxy_async();  // what was read there is read
-    mbarrier_arrive_expect(full + turn % 2, 4 * kStage * D);
-    tma_load(sK + here, maps.K, first_key + key, kv, b, full + turn % 2);
-    tma_load(sV + here, maps.V, first_key + key, kv, b, full + turn % 2);
-  };
-  // Warps take turns: in the midst of a stage one waits until all have read the one before, and has
-  // its place filled with the one behind. The others are rarely that far behind.
-  const auto refill = [&](int stage, int turn) {
-    if (stage == 0 || stage + 1 >= stages || warp != turn % kWarps) return;
-    mbarrier_wait(empty + (turn - 1) % 2, (turn - 1) / 2 % 2);
-    if (lane == 0) load_stage(stage + 1, turn + 1);
-  };
 
   //# region load_q
-  if (thread == 0) {
-    mbarrier_init(q_full, 1), mbarrier_init(full, 1), mbarrier_init(full + 1, 1);
-    mbarrier_init(empty, kWarps), mbarrier_init(empty + 1, kWarps);
-    mbarrier_arrive_expect(q_full, 2 * Br * D);
-    tma_load(sQ, maps.Q, i0, h, b, q_full);
-  }
-  __syncthreads();  // nobody waits at a barrier that isn't one yet
+  const Place<T, Br> q_copy(sQ, copy_row, copy_column);
+  const Index q_stride = contiguous ? D : Q.row_stride;
+  const Global<const T> gQ = Q.head(b, h)[i0] + (copy_row * q_stride + copy_column);
+  load_tile<Br, D>(q_copy, gQ, q_stride, static_cast<int>(i1 - i0), columns);
   if (scale < 0) {  // then −Q has the scores that c wants
-    mbarrier_wait(q_full, 0);
-    for (int e = lane; e < kRows * D / 2; e += 32) {
-      const auto two = Place<T, Br>(sQ, row0 + e / (D / 2), e % (D / 2) * 2).at(0, 0);
+    cp_async_wait<0>();
+    __syncthreads();
+    for (int e = threadIdx.x; e < Br * D / 2; e += kThreads) {
+      const auto two = Place<T, Br>(sQ, e / (D / 2), e % (D / 2) * 2).at(0, 0);
       store_vector(two, load_vector<std::uint32_t>(two) ^ 0x80008000);
     }
-    __syncwarp();
   }
   //# endregion
   std::uint32_t q_tile[kKeepQ ? D / 16 : 1][W][4];
   float mc_rows[R] = {}, l_tile[W][4] = {}, o_tile[W][D / 8][4] = {};
   for (int r = 0; r < R; ++r) sM[r * kThreads] = -INFINITY;
-  int turn = 0;
   unsigned finished = 0;  // rows that are done: bit r for row g + 8r
+  Global<const T> k_next = gK[first_key] + (copy_row * k_stride + copy_column);
+  Global<const T> v_next = gV[first_key] + (copy_row * v_stride + copy_column);
   for (bool exact = false;; exact = true) {
-    for (int stage = 0; thread == 0 && stage < min(stages, 2); ++stage)
-      load_stage(stage, turn + stage);
-    mbarrier_wait(q_full, 0);
-    for (int x = 0; x < D && kKeepQ; x += 16)
-      for (int w = 0; w < W; ++w) ldmatrix_x4(q_tile[x / 16][w], q_place.at(16 * w, x));
-    int stage = 0;
-    const auto pass_by = [&](int last) {
-      for (; stage < last; ++stage, ++turn) {
-        mbarrier_wait(full + turn % 2, turn / 2 % 2);
-        refill(stage, turn);
-        if (lane == 0) mbarrier_arrive(empty + turn % 2);
-      }
-    };
-    pass_by(min(some_first / kStage, stages));
-    for (; stage * kStage < some_last; ++stage, ++turn) {
-      const int here = turn % 2 * (kPages * kStage);  // where the stage begins
+    if (exact) {  // back; addresses made anew here would be kept all through the first pass
+      const Index back = (seen.count + kStage - 1) / kStage * kStage;
+      k_next += -back * k_stride, v_next += -back * v_stride;
+    }
+    if (seen.count > 0) {
+      load_tile<kStage, D>(k_copy, k_next, k_stride, seen.count, columns);
+      load_tile<kStage, D>(v_copy, v_next, v_stride, seen.count, columns);
+    }
+    if (seen.count == 0) cp_async_wait<0>();  // then no tile waits for Q, but the vote is a barrier
+    for (int stage = 0; stage < seen.count; stage += kStage) {  // counted from first_key
+      const int here = stage / kStage % 2 * (kPages * kStage);  // where the stage begins
       //# region load_kv
-      mbarrier_wait(full + turn % 2, turn / 2 % 2);
+      cp_async_wait<0>();
+      __syncthreads();  // everybody's part is there, and nobody needs the one before any more
+      k_next += kStage * k_stride, v_next += kStage * v_stride;
+      if (const int left = seen.count - stage - kStage; left > 0) {
+        const int there = kPages * kStage - here;
+        load_tile<kStage, D>(k_copy.behind(there), k_next, k_stride, left, columns);
+        load_tile<kStage, D>(v_copy.behind(there), v_next, v_stride, left, columns);
+      }
       //# endregion
-      const auto keys = [&](int part, bool calm) {  // of the stage; calm: there is no test to make
-        const int j0 = stage * kStage + part;
-        if (!calm && (j0 + Bc <= some_first || j0 >= some_last)) {
-          if (part == 0) refill(stage, turn);
-          return;
-        }
+      if (kKeepQ && stage == 0)
+        for (int x = 0; x < D; x += 16)
+          for (int w = 0; w < W; ++w) ldmatrix_x4(q_tile[x / 16][w], q_place.at(16 * w, x));
+#pragma unroll
+      for (int part = 0; part < kStage; part += Bc) {
+        const int j0 = stage + part;
+        if (j0 + Bc <= some_first || j0 >= some_last) continue;
         //# region scores  S = Q Kᵀ
         float s_tile[W][Bc / 8][4] = {};
 #pragma unroll
@@ -163,8 +165,7 @@ __global__ void __launch_bounds__(kThreads)
           }
         }
         //# endregion
-        if (part == 0) refill(stage, turn);
-        if (!calm && (exact || j0 < all_first || j0 + Bc > all_last)) {
+        if (exact || j0 < all_first || j0 + Bc > all_last) {
           const BlockMask tile = seen.from_key(j0);
 #pragma unroll
           for (int r = 0; r < R; ++r) {  // rows g, g + 8, …
@@ -179,7 +180,7 @@ __global__ void __launch_bounds__(kThreads)
           }
         }
         // After one tile that all see every row has an m.
-        if (!calm && (exact || j0 < all_first + Bc)) {
+        if (exact || j0 < all_first + Bc) {
 #pragma unroll
           for (int r = 0; r < R; ++r) {
             float(&s_i)[Bc / 8][4] = s_tile[r / 2];
@@ -236,19 +237,8 @@ __global__ void __launch_bounds__(kThreads)
           }
         }
         //# endregion
-      };
-      const int from = stage * kStage, to = from + kStage;
-      if (kStage > Bc && !exact && from >= all_first + Bc && to <= all_last) {
-#pragma unroll
-        for (int part = 0; part < kStage; part += Bc) keys(part, true);
-      } else {
-#pragma unroll 1
-        for (int part = 0; part < kStage; part += Bc) keys(part, false);
       }
-      __syncwarp();  // all lanes have read the stage
-      if (lane == 0) mbarrier_arrive(empty + turn % 2);
     }
-    pass_by(stages);
 #pragma unroll
     for (int r = 0; r < R; ++r) {
       float(&o_i)[D / 8][4] = o_tile[r / 2];
@@ -287,13 +277,14 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
   for (int n = 0, e = lane; e < kRows * D / 8; ++n, e += 32)
     pieces[n] = load_vector<uint4>(Place<T, Br>(sQ, row0 + e / (D / 8), e % (D / 8) * 8).at(0, 0));
+  const Index o_stride = contiguous ? D : O.row_stride;
 #pragma unroll
   for (int n = 0, e = lane; e < kRows * D / 8; ++n, e += 32) {
     const int i = e / (D / 8), x = e % (D / 8) * 8;
-    if (row0 + i < rows) store_vector(gO + (i * O.row_stride + x), pieces[n]);
+    if (row0 + i < rows && x < columns) store_vector(gO + (i * o_stride + x), pieces[n]);
   }
   //# endregion
 }
 
 }  // namespace FA_TARGET
-}  // namespace stage5::step6f
+}  // namespace stage5::step5q
