@@ -1,7 +1,7 @@
 // Step 6f: a fast lane. A stage that all queries of a warp see whole, once they have an m, is one
 // piece of code without a test: its second part's products stand beside its first part's exp.
 //
-// Costs: as step 6e; the code is longer by half for D = 64. With one part a stage nothing changes.
+// Costs: as step 6e; a part's code is there three times, not twice. With one part nothing changes.
 // Look first at which of the two loops over a stage's parts is unrolled.
 #pragma once
 
