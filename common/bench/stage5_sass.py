@@ -5,9 +5,13 @@ warp executes for a tile of keys, by kind.
     python3 common/bench/stage5_sass.py [--steps 4,5i | all] [--arch sm_90] [--nvcc nvcc]
         [--nvdisasm nvdisasm] [--json FILE]
 
-Counted is a turn of the loop over key tiles, on the shortest way through it that leaves out no mma, no
-copy and nothing that is less than 16 instructions long: the way of a tile that all queries see, whose
-maxima don't move. Of float16, rows without gaps, D = 64 and 128. Needs nvcc and nvdisasm, both of the CUDA Toolkit, and no GPU.
+Counted is a turn of the loop over key tiles, on the way of a tile that all queries see and whose
+maxima don't move. Of all ways through the loop that is the one with the most mma, of those the one with
+the most copies, of those the shortest; but nothing that is less than 16 instructions long is left out.
+(A step with a fast lane, 6f, has two sets of mma in the turn. A jump back inside the turn is not
+followed, so the slow lane, a loop over the stage's parts, has the mma of one part and the fast lane
+those of the whole stage. In a ring, from 6c on, one warp of four asks for the copies; here each does.)
+Of float16, rows without gaps, D = 64 and 128. Needs nvcc and nvdisasm, both of the CUDA Toolkit, and no GPU.
 """
 
 import argparse
@@ -32,7 +36,7 @@ SHORT = 16  # jumps over fewer instructions are taken to be around what most sco
 KINDS = {
     "mma": ("HMMA",), "ex2": ("MUFU.EX2",), "ldmatrix": ("LDSM",), "copies": ("LDGSTS", "UTMALDG"),
     "multiply_adds": ("FFMA",), "fmul_fadd": ("FMUL", "FADD"), "max": ("FMNMX",),
-    "round_pairs": ("F2F",), "shared_loads": ("LDS",),
+    "round_pairs": ("F2F",), "shared_loads": ("LDS",), "special_reads": ("S2R", "S2UR"),
 }
 
 
