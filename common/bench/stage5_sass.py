@@ -8,7 +8,7 @@ warp executes for a tile of keys, by kind.
 Counted is a turn of the loop over key tiles, on the way of a tile that all queries see and whose
 maxima don't move. Of all ways through the loop that is the one with the most mma, of those the one with
 the most copies, of those the shortest; but nothing that is less than 16 instructions long is left out.
-(A step with a fast lane, 6f, has two sets of mma in the turn. A jump back inside the turn is not
+(A step with a fast lane, 6d, has two sets of mma in the turn. A jump back inside the turn is not
 followed, so the slow lane, a loop over the stage's parts, has the mma of one part and the fast lane
 those of the whole stage. In a ring, from 6c on, one warp of four asks for the copies; here each does.)
 Of float16, rows without gaps, D = 64 and 128. Needs nvcc and nvdisasm, both of the CUDA Toolkit, and no GPU.

@@ -75,8 +75,8 @@ TEST_CASE("A table is of the record's rows, or of another list of it") {
   };
   const std::string rows = table("stage5_counts step mma=count");
   CHECK(rows.find("| step | mma |\n") != std::string::npos);
-  CHECK(rows.find("| 6f | 69,632 |\n") != std::string::npos);
-  CHECK(table("stage5_counts/rows step mma=count").find("| 6f | 69,632 |\n") != std::string::npos);
+  CHECK(rows.find("| 6d | 69,632 |\n") != std::string::npos);
+  CHECK(table("stage5_counts/rows step mma=count").find("| 6d | 69,632 |\n") != std::string::npos);
   CHECK_THROWS_AS(table("stage5_counts/nowhere step"), MarkerError);
 }
 
