@@ -9,7 +9,6 @@
 
 namespace stage5::step3 {
 inline namespace FA_TARGET {
-
 using namespace fa;
 
 constexpr int kRows = 16, kWarps = 4, kThreads = 32 * kWarps;

@@ -8,7 +8,6 @@
 
 namespace stage5::step4 {
 inline namespace FA_TARGET {
-
 using namespace fa;
 
 constexpr int kRows = 16, kWarps = 4, kThreads = 32 * kWarps;

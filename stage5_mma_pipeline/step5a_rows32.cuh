@@ -9,7 +9,6 @@
 
 namespace stage5::step5a {
 inline namespace FA_TARGET {
-
 using namespace fa;
 
 constexpr int kRows = 32, kWarps = 4, kThreads = 32 * kWarps;

@@ -9,7 +9,6 @@
 
 namespace stage5::step5d {
 inline namespace FA_TARGET {
-
 using namespace fa;
 
 /// Beyond 2^20 the rounding of c·m would no longer be small beside 1.

@@ -9,7 +9,6 @@
 
 namespace stage5::step6d {
 inline namespace FA_TARGET {
-
 using namespace fa;
 
 /// Beyond 2^20 the rounding of c·m would no longer be small beside 1.
@@ -51,8 +50,7 @@ __global__ void __launch_bounds__(kThreads)
   const SharedTile<T, 64> sQ = memory.tile<T, 64>("sQ", kPages * Br);
   const SharedTile<T, 64> sK = memory.tile<T, 64>("sK", 2 * kPages * kStage);
   const SharedTile<T, 64> sV = memory.tile<T, 64>("sV", 2 * kPages * kStage);
-  // m is needed so seldom that it waits in shared memory, each thread's copy of its rows'.
-  const Shared<float> sM = memory.array<float>("sM", R * kThreads) + thread;
+  const Shared<float> sM = memory.array<float>("sM", R * kThreads) + thread;  // m, rarely read
   const Shared<Mbarrier> q_full = memory.array<Mbarrier>("q_full", 1);
   const Shared<Mbarrier> full = memory.array<Mbarrier>("full", 2);    // a stage's bytes have landed
   const Shared<Mbarrier> empty = memory.array<Mbarrier>("empty", 2);  // all warps have read it
@@ -199,7 +197,7 @@ __global__ void __launch_bounds__(kThreads)
               for (int n = 0; n < D / 8; ++n) o_i[n][e] *= alpha, o_i[n][e + 1] *= alpha;
             }
             //# endregion
-            mc_rows[r] = m == -INFINITY ? 0 : m * c;
+            mc_rows[r] = exact && m == -INFINITY ? 0 : m * c;  // no m: as if it were huge
             if (fabsf(mc_rows[r]) > kHuge) {  // then 2^(c (s − m)): 2^(c s − c m) could be anything
               for (int n = 0; n < Bc / 8; ++n) s_i[n][e] -= m, s_i[n][e + 1] -= m;
               mc_rows[r] = exact ? 0 : NAN;  // and not only in this tile, so the row isn't finished
