@@ -253,7 +253,8 @@ set(bytes "more bytes than an mbarrier expects")
 set(parity "wait at an mbarrier that can't end")
 set(not_waited "data of a copy touched without waiting at its mbarrier")
 set(not_fenced "copy without a fence_proxy_async before it")
-fa_step_mutant(no_wait_for_q STEPS 6a 6f FAULT "block ends with a copy under way and ${in_flight}" CAUSE "no wait for the bytes of Q"
+fa_step_mutant(no_wait_for_q STEPS 6a 6f FAULT "block ends with a copy under way and ${in_flight}"
+  CAUSE "no wait for the bytes of Q"
   FIND "mbarrier_wait(q_full, 0);
     for (int x" REPLACE "for (int x")
 # Phases run ahead of the copies, and all the rest follows.
@@ -286,24 +287,28 @@ fa_step_mutant(expect_half STEPS 6b 6f FAULT "${bytes}" CAUSE "the barrier is to
   FIND "full + turn % 2, 4 * kStage * D" REPLACE "full + turn % 2, 2 * kStage * D")
 fa_step_mutant(k_v_exchanged STEPS 6b 6f CAUSE "the stages of K and V are exchanged"
   FIND "sK + here, maps.K" REPLACE "sK + here, maps.V" FIND2 "sV + here, maps.V" REPLACE2 "sV + here, maps.K")
-fa_step_mutant(two_refill STEPS 6c FAULT "block ends with a copy under way and ${in_flight} and ${not_waited} and ${arrivals} and ${bytes}"
+fa_step_mutant(two_refill STEPS 6c
+  FAULT "block ends with a copy under way and ${in_flight} and ${not_waited} and ${arrivals} and ${bytes}"
   CAUSE "two warps fill the same stage anew"
   FIND "warp != turn % kWarps" REPLACE "warp / 2 != turn % 2")
 fa_step_mutant(none_refills STEPS 6c FAULT "${parity}" CAUSE "no warp fills a stage anew"
   FIND "warp != turn % kWarps" REPLACE "warp != kWarps")
-fa_step_mutant(warp_skips_arrival STEPS 6c FAULT "${arrivals} and ${parity}" CAUSE "three warps say that they have read the stage"
+fa_step_mutant(warp_skips_arrival STEPS 6c FAULT "${arrivals} and ${parity}"
+  CAUSE "three warps say that they have read the stage"
   FIND "if (lane == 0) mbarrier_arrive(empty" REPLACE "if (lane == 0 && warp > 0) mbarrier_arrive(empty")
 
 # --- stages that a warp only hands on ---
 fa_step_mutant(pass_without_wait STEPS 6d FAULT "${arrivals}" CAUSE "a stage is handed on before its bytes have landed"
   FIND "for (; stage < last; ++stage, ++turn) {
         mbarrier_wait(full + turn % 2, turn / 2 % 2);" REPLACE "for (; stage < last; ++stage, ++turn) {")
-fa_step_mutant(pass_without_arrival STEPS 6d FAULT "${arrivals} and ${parity}" CAUSE "nobody hears that a stage is handed on"
+fa_step_mutant(pass_without_arrival STEPS 6d FAULT "${arrivals} and ${parity}"
+  CAUSE "nobody hears that a stage is handed on"
   FIND "refill(stage, turn);
         if (lane == 0) mbarrier_arrive(empty + turn % 2);
       }" REPLACE "refill(stage, turn);
       }")
-fa_step_mutant(not_passed STEPS 6d 6f FAULT "${in_flight} and ${arrivals}" CAUSE "the stages behind the last key aren't handed on"
+fa_step_mutant(not_passed STEPS 6d 6f FAULT "${in_flight} and ${arrivals}"
+  CAUSE "the stages behind the last key aren't handed on"
   FIND "    pass_by(stages);" REPLACE "")
 fa_step_mutant(pass_too_far STEPS 6d CAUSE "the stage in which the first key lies is handed on too"
   FIND "pass_by(min(some_first / kStage, stages))" REPLACE "pass_by(min(some_first / kStage + 1, stages))")
@@ -317,7 +322,8 @@ fa_step_mutant(pass_without_refill STEPS 6d 6f FAULT "${parity}"
   FIND "kStage = D > 64 ? Bc : 2 * Bc;" REPLACE "kStage = Bc;"
   FIND2 "refill(stage, turn);
         if (lane == 0) mbarrier_arrive" REPLACE2 "if (lane == 0) mbarrier_arrive")
-fa_step_mutant(not_passed_before STEPS 6f FAULT "${parity}" CAUSE "the stages before the first key aren't handed on, but skipped"
+fa_step_mutant(not_passed_before STEPS 6f FAULT "${parity}"
+  CAUSE "the stages before the first key aren't handed on, but skipped"
   FIND "kStage = D > 64 ? Bc : 2 * Bc;" REPLACE "kStage = Bc;"
   FIND2 "pass_by(min(some_first / kStage, stages));" REPLACE2 "stage = some_first / kStage;")
 
