@@ -74,19 +74,22 @@ TEST_CASE("Copies of the stages without a mistake pass every probe") {
     for (const Failure& failure : probe(stage, "in both modes"))
       FAIL_CHECK(stage.name << ", " << failure.probe << ": " << failure.what);
   }
-  CHECK(copies == 9);  // five of them of stage 5's steps
+  CHECK(copies == 11);  // seven of them of stage 5's steps
 }
 
 namespace {
 
 /// The dozens of mutants are several tests, so that they run side by side.
-enum class Of { cpu_stages, stage4, steps_to_4, steps_to_5i, other_steps };
+enum class Of { cpu_stages, stage4, steps_to_4, steps_to_5i, steps_to_6c, other_steps };
 
 Of group_of(const Stage& stage) {
   if (!stage.on_device) return Of::cpu_stages;
   if (stage.number < 5) return Of::stage4;
   const std::string step = step_of(stage);
-  return step < "5" ? Of::steps_to_4 : step < "5j" ? Of::steps_to_5i : Of::other_steps;
+  return step < "5"    ? Of::steps_to_4
+         : step < "5j" ? Of::steps_to_5i
+         : step < "6d" ? Of::steps_to_6c
+                       : Of::other_steps;
 }
 
 void catch_every_mistake(Of group) {
@@ -129,5 +132,8 @@ TEST_CASE("Every known mistake in steps 5a to 5i is caught") {
   catch_every_mistake(Of::steps_to_5i);
 }
 TEST_CASE("Every known mistake in steps 5j to 6c is caught") {
+  catch_every_mistake(Of::steps_to_6c);
+}
+TEST_CASE("Every known mistake in steps 6d to 6f is caught") {
   catch_every_mistake(Of::other_steps);
 }
