@@ -230,7 +230,8 @@ fa_step_mutant(lse_base_2 STEPS 5i 5p 6d CAUSE "LSE has m in powers of 2"
 # --- the optimistic maximum and the second pass ---
 fa_step_mutant(max_too_early STEPS 5m 5p 5q 6d
   CAUSE "m is fixed by the first tiles, though a query may see nothing of them"
-  FIND "exact || j0 < all_first + Bc" REPLACE "exact || j0 <= some_first")
+  FIND "exact || j0 < all_first + Bc" REPLACE "exact || j0 <= some_first"
+  FIND2 "exact && m == -INFINITY ? 0" REPLACE2 "m == -INFINITY ? 0")  # else the second pass makes it good
 # The vote is the barrier before O is written where no key is visible.
 fa_step_mutant(no_second_pass STEPS 5p FAULT "${race}" CAUSE "no second pass for the rows whose first one failed"
   FIND "if (exact || !__syncthreads_or(finished != (1u << R) - 1)) break;" REPLACE "break;")
@@ -307,7 +308,7 @@ fa_step_mutant(pass_without_arrival STEPS 6d FAULT "${arrivals} and ${parity}"
         if (lane == 0) mbarrier_arrive(empty + turn % 2);
       }" REPLACE "refill(stage, turn);
       }")
-fa_step_mutant(not_passed STEPS 6d FAULT "${in_flight} and ${arrivals}"
+fa_step_mutant(not_passed STEPS 6d FAULT "${in_flight} and ${arrivals} and ${parity}"
   CAUSE "the stages behind the last key aren't handed on"
   FIND "    pass_by(stages);" REPLACE "")
 fa_step_mutant(pass_too_far STEPS 6d CAUSE "the stage in which the first key lies is handed on too"
