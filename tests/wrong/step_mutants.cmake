@@ -278,7 +278,7 @@ fa_step_mutant(parity_of_empty STEPS 6c FAULT "${parity}" CAUSE "the refill wait
 fa_step_mutant(no_barrier STEPS 6b FAULT "${not_waited} and ${race} and ${parity}"
   CAUSE "a stage is filled anew while warps read it"
   FIND "__syncthreads();  // nobody needs the one before any more" REPLACE "")
-fa_step_mutant(no_wait_for_empty STEPS 6c FAULT "${not_waited} and ${arrivals} and ${race} and ${parity}"
+fa_step_mutant(no_wait_for_empty STEPS 6c FAULT "${not_waited} and ${arrivals} and ${race}"
   CAUSE "a stage is filled anew while warps read it"
   FIND "mbarrier_wait(empty + (turn - 1) % 2, (turn - 1) / 2 % 2);" REPLACE "")
 fa_step_mutant(no_fence STEPS 6b 6d FAULT "${not_fenced}" CAUSE "no fence between what was read and the copy over it"
@@ -310,7 +310,7 @@ fa_step_mutant(pass_without_arrival STEPS 6d FAULT "${arrivals} and ${parity}"
         if (lane == 0) mbarrier_arrive(empty + turn % 2);
       }" REPLACE "refill(stage, turn);
       }")
-fa_step_mutant(not_passed STEPS 6d FAULT "${in_flight} and ${arrivals} and ${parity}"
+fa_step_mutant(not_passed STEPS 6d FAULT "${in_flight} and ${arrivals}"
   CAUSE "the stages behind the last key aren't handed on"
   FIND "    pass_by(stages);" REPLACE "")
 fa_step_mutant(pass_too_far STEPS 6d CAUSE "the stage in which the first key lies is handed on too"
