@@ -130,8 +130,8 @@ def draw_speed(axis, recorded):
     rows = [row for row in recorded["rows"] if row["d"] == 64 and row["mask"] == "full"]
     steps = [entry["step"] for entry in recorded["summary"]]
     lines = [("mma_tflops", "mma.sync alone", {"color": "0.6", "linestyle": ":"}),
-             ("cudnn_tflops", "cuDNN", {"color": "0.6", "marker": "x"}),
-             ("fa2_tflops", "FlashAttention-2", {"color": "0.3", "marker": "+"})]
+             ("cudnn_tflops", "PyTorch's cuDNN", {"color": "0.6", "marker": "x"}),
+             ("fa2_tflops", "PyTorch's FlashAttention-2", {"color": "0.3", "marker": "+"})]
     lines += [(f"step{step}_tflops", f"stage 5, step {step}", style)
               for step, style in ((steps[0], {"color": COLOURS[4], "marker": "^", "alpha": 0.5}),
                                   (steps[-1], {"color": COLOURS[4], "marker": MARKERS[4]}))]
@@ -139,7 +139,7 @@ def draw_speed(axis, recorded):
         points = [(row["N"], row[key]) for row in rows if isinstance(row.get(key), float)]
         axis.plot(*zip(*points), label=name, markersize=5, **style)
     axis.set_xscale("log", base=2)
-    axis.set_ylim(bottom=0)
+    axis.set_ylim(bottom=0, top=1.35 * axis.get_ylim()[1])  # the legend stands above the lines
     axis.set_xticks([row["N"] for row in rows], [str(row["N"]) for row in rows])
     axis.set_xlabel("N; B · N = 16384, 32 heads")
     gpu = recorded["machine"]["gpu"].split(" (")[0]

@@ -146,7 +146,7 @@ std::string fill_result(const std::filesystem::path& root, const Words& words) {
 }
 
 /// A table of the recorded "rows", or in FILE/summary of "summary", one column for each COLUMN=format;
-/// words and booleans as they are.
+/// words and booleans as they are, and nothing where a row has no such number (but some row must).
 std::string fill_rows(const std::filesystem::path& root, const Words& words) {
   if (words.size() < 3) throw Refused("rows needs a results file and columns, KEY=FORMAT");
   const std::size_t slash = words[1].find('/');
@@ -157,12 +157,16 @@ std::string fill_rows(const std::filesystem::path& root, const Words& words) {
     table.heads.push_back(words[w].substr(0, words[w].find('=')));
     table.left.push_back(false);
   }
-  for (const nlohmann::json& row : recorded.at(list)) {
+  const nlohmann::json& rows = recorded.at(list);
+  for (const std::string& key : table.heads)
+    if (std::none_of(rows.begin(), rows.end(), [&](const auto& row) { return row.contains(key); }))
+      throw Refused(fmt::format("{}: no row has '{}'", words[1], key));
+  for (const nlohmann::json& row : rows) {
     std::vector<std::string> cells;
     for (std::size_t w = 2; w < words.size(); ++w) {
       const std::string key = table.heads[w - 2];
       const std::size_t format = key.size() + 1;
-      const nlohmann::json& value = row.at(key);
+      const nlohmann::json value = row.contains(key) ? row.at(key) : nlohmann::json("");
       if (value.is_boolean())
         cells.push_back(value.get<bool>() ? "yes" : "");
       else if (value.is_string())

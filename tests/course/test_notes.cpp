@@ -78,6 +78,9 @@ TEST_CASE("A table is of the record's rows, or of another list of it") {
   CHECK(rows.find("| 6d | 69,632 |\n") != std::string::npos);
   CHECK(table("stage5_counts/rows step mma=count").find("| 6d | 69,632 |\n") != std::string::npos);
   CHECK_THROWS_AS(table("stage5_counts/nowhere step"), MarkerError);
+  // What a step refused has no rate; what no row has is a mistake.
+  CHECK(table("stage5_more d step tflops").find("| 256 | 6d |  |\n") != std::string::npos);
+  CHECK_THROWS_AS(table("stage5_counts step no_such"), MarkerError);
 }
 
 TEST_CASE("The course has its pages") {
