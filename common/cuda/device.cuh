@@ -5,7 +5,7 @@
 //   from CUDA   threadIdx blockIdx blockDim gridDim  __syncthreads __syncwarp  __shfl_*_sync
 //               __syncthreads_or __any_sync __all_sync __ballot_sync
 //               dim3 float4 uint4 max min expf exp2f __fmul_rn
-//   ours        thread_index()                                threadIdx.x, in a register
+//   ours        thread_index()                                    threadIdx.x, in a register
 //               Global<T> GlobalTensor<T> GlobalMatrix<T>         pointers and views, global memory
 //               Shared<T> SharedTile<T, cols> shared_memory()     pointers and tiles, shared memory
 //               Place<T, rows>                                    a lane's in a swizzled tile
@@ -40,7 +40,7 @@ __device__ inline std::uint32_t pair(T low, T high) {
   return low.bits | static_cast<std::uint32_t>(high.bits) << 16;
 }
 
-/// threadIdx.x, read here and now: some 20 cycles, which the compiler may otherwise spend again in a loop.
+/// threadIdx.x, read here and now; else the compiler may read the special register anew in a loop.
 __device__ inline unsigned thread_index() {
 #ifdef __CUDACC__
   unsigned thread;
