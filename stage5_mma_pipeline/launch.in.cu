@@ -55,7 +55,8 @@ void launch_blocks(Tensor<const T> Q,
                  ,
                  TileMaps<T>{tile_map("Q", Q, Shape<D>::Br, D),
                              tile_map("K", K, Shape<D>::kStage, D),
-                             tile_map("V", V, Shape<D>::kStage, D)}
+                             tile_map("V", V, Shape<D>::kStage, D),
+                             tile_map("O", O, Shape<D>::kRows, D)}
 #endif
   );
 }

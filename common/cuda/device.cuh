@@ -51,10 +51,12 @@ __device__ inline unsigned thread_index() {
 #endif
 }
 
-/// What TMA copies for attention: tiles of Q, stages of K and V.
+/// What TMA copies for attention: tiles of Q, stages of K and V come; O leaves in tiles of a warp's
+/// rows.
 template <class T>
 struct TileMaps {
-  TileMap<T> Q, K, V;
+  TileMap<const T> Q, K, V;
+  TileMap<T> O;
 };
 
 }  // namespace fa::FA_TARGET

@@ -382,8 +382,8 @@ __device__ inline void fence_proxy_async() {
 #endif
 }
 
-/// Boxes of a tensor [B, H, N, d] that TMA copies. A kernel's parameter:
-/// const __grid_constant__ TileMap<T> K.
+/// Boxes of a tensor [B, H, N, d] that TMA copies: TileMap<const T> for loads. A kernel's parameter:
+/// const __grid_constant__ TileMap<const T> K.
 template <class T>
 struct TileMap {
   CUtensorMap map;
@@ -395,7 +395,7 @@ struct TileMap {
 /// bytes, rows · columns · 2, land in the present phase of `done`.
 template <class T>
 __device__ void tma_load(SharedTile<T, 64> to,
-                         const TileMap<T>& map,
+                         const TileMap<const T>& map,
                          Index row,
                          Index head,
                          Index batch,
@@ -441,13 +441,15 @@ inline auto tensor_map_encoder() {
 }
 
 /// Boxes of `rows` rows of a head by `columns` = d columns (CUDA driver API,
-/// "cuTensorMapEncodeTiled"). As a tensor of five axes, (64, N, columns / 64, H, B): one copy brings
-/// all pages of 64 columns. Of an empty tensor nothing can be copied.
+/// "cuTensorMapEncodeTiled"). As a tensor of five axes, (64, N, columns / 64, H, B): one load brings
+/// all pages of 64 columns, and one store, where X isn't const, takes one of them. Of an empty tensor
+/// nothing can be copied.
 template <class T>
-TileMap<T> tile_map(const char* name, const Tensor<const T>& X, int rows, int columns) {
+TileMap<T> tile_map(const char* name, const Tensor<T>& X, int rows, int columns) {
   require_tile_map(name, X, rows, columns);
   TileMap<T> result{};
   if (X.B * X.H * X.N == 0) return result;
+  using Element = std::remove_const_t<T>;
   static const auto encode = tensor_map_encoder();
   // Strides of axes of length 1 mean nothing, but must be multiples of 16 bytes.
   const auto bytes = [&](Index size, Index stride) {
@@ -463,13 +465,14 @@ TileMap<T> tile_map(const char* name, const Tensor<const T>& X, int rows, int co
                                64 * sizeof(T),
                                bytes(X.H, X.head_stride),
                                bytes(X.B, X.batch_stride)};
-  const cuuint32_t box[] = {64, static_cast<cuuint32_t>(rows), pages, 1, 1};
+  const cuuint32_t box[] = {
+      64, static_cast<cuuint32_t>(rows), static_cast<cuuint32_t>(pages_of_box<T>(columns)), 1, 1};
   const cuuint32_t every[] = {1, 1, 1, 1, 1};
   const CUresult error = encode(&result.map,
-                                std::is_same_v<T, bfloat16> ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
-                                                            : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+                                std::is_same_v<Element, bfloat16> ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                                                  : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
                                 5,
-                                const_cast<T*>(X.data),
+                                const_cast<Element*>(X.data),
                                 size,
                                 stride,
                                 box,

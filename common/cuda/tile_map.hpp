@@ -3,6 +3,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 #include "common/attention/view.hpp"
 
@@ -11,7 +12,7 @@ namespace fa {
 /// Throws std::invalid_argument unless TMA can copy boxes of `rows` rows by `columns` columns of a
 /// head of X (CUDA driver API, "cuTensorMapEncodeTiled"), and pages of them are swizzled by row.
 template <class T>
-void require_tile_map(const char* name, const Tensor<const T>& X, int rows, int columns) {
+void require_tile_map(const char* name, const Tensor<T>& X, int rows, int columns) {
   static_assert(sizeof(T) == 2, "tile maps are of float16 and bfloat16");
   const auto require = [&](bool holds, const char* what) {
     if (!holds) throw std::invalid_argument(std::string("tile_map of ") + name + ": " + what);
@@ -23,6 +24,13 @@ void require_tile_map(const char* name, const Tensor<const T>& X, int rows, int 
   require(reinterpret_cast<std::uintptr_t>(X.data) % 16 == 0 && of_16_bytes(X.N, X.row_stride) &&
               of_16_bytes(X.H, X.head_stride) && of_16_bytes(X.B, X.batch_stride),
           "rows must begin at multiples of 16 bytes");
+}
+
+/// Pages of 64 columns in a box: a load brings all of a row, a store takes one page, as soon as it is
+/// written.
+template <class T>
+constexpr int pages_of_box(int columns) {
+  return std::is_const_v<T> ? columns / 64 : 1;
 }
 
 }  // namespace fa

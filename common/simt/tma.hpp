@@ -42,19 +42,19 @@ inline void fence_proxy_async(FA_SIMT_HERE) { hot.worker->fence_proxy(site_of(fi
 
 template <class T>
 struct TileMap {
-  GlobalTensor<const T> X;
-  int rows = 0, columns = 0;  // of a box
+  GlobalTensor<T> X;
+  int rows = 0, pages = 0;  // of a box
 };
 
 template <class T>
-TileMap<T> tile_map(const char* name, const Tensor<const T>& X, int rows, int columns) {
+TileMap<T> tile_map(const char* name, const Tensor<T>& X, int rows, int columns) {
   require_tile_map(name, X, rows, columns);
-  return {global(name, X), rows, columns};
+  return {global(name, X), rows, pages_of_box<T>(columns)};
 }
 
 template <class T>
 void tma_load(SharedTile<T, 64> to,
-              const TileMap<T>& map,
+              const TileMap<const T>& map,
               Index row,
               Index head,
               Index batch,
@@ -64,7 +64,7 @@ void tma_load(SharedTile<T, 64> to,
   if (!done.inside<Mbarrier>(here, Access::store)) return;
   TileCopy copy;
   copy.rows = map.rows;
-  copy.pages = map.columns / 64;
+  copy.pages = map.pages;
   copy.to = to.byte();
   copy.fits = to.fits(Index{map.rows} * copy.pages, 1024, here);
   copy.N = map.X.N;

@@ -81,7 +81,7 @@ Parts parts_of(int arrivals) {
   return p;
 }
 
-using Map = TileMap<float16>;
+using Map = TileMap<const float16>;
 using Out = Global<float>;
 
 float sum_of_tile(const Parts& p, int tile = 0) {

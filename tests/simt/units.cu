@@ -573,7 +573,7 @@ TEST_CASE("the last to arrive at a counter knows what the others did") {
 
 /// One box, and the shared memory that it landed in, bit by bit.
 template <class T>
-__global__ void fetch_box(const __grid_constant__ TileMap<T> map,
+__global__ void fetch_box(const __grid_constant__ TileMap<const T> map,
                           Global<std::uint32_t> out,  // [rows · pages, 32]
                           int rows,
                           int pages,
@@ -660,7 +660,7 @@ TEST_CASE("boxes that TMA can't copy are refused") {
 /// Sums the rows of a head by 4 warps, each through ldmatrix, from a ring of 3 tiles that TMA fills.
 /// The last warp to release a tile has it filled again.
 template <class T, int D>
-__global__ void sum_through_ring(const __grid_constant__ TileMap<T> X,
+__global__ void sum_through_ring(const __grid_constant__ TileMap<const T> X,
                                  Global<float> out,  // [4 warps, D]: warp w sums rows of w mod 4
                                  int n) {
   constexpr int rows = 16, pages = D / 64, stages = 3, bytes = rows * D * 2;
