@@ -13,7 +13,8 @@
 //               ldmatrix_x2 ldmatrix_x4 … _trans mma_m16n8k16     tensor cores
 //               pair round_pair                                   two 16-bit elements in a register
 //               cp_async_16 cp_async_commit cp_async_wait         asynchronous copies
-//               mbarrier_init mbarrier_arrive … _expect _wait     barriers in shared memory, cc 9.0
+//               mbarrier_init mbarrier_arrive … _expect           barriers in shared memory, cc 9.0
+//               mbarrier_wait … _together                         and waiting at them
 //               TileMap<T> TileMaps<T> tile_map() tma_load fence_proxy_async  whole tiles, cc 9.0
 //               arrive_at                                         a counter: who came last?
 //               launch<kernel>(grid, block, shared_bytes, …)      global("Q", Q) names one of these

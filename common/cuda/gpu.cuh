@@ -357,6 +357,28 @@ __device__ inline void mbarrier_wait(Shared<Mbarrier> b, int parity) {
 #endif
 }
 
+/// As mbarrier_wait, by all 32 lanes of a warp, which go on together. The compiler can't know that
+/// lanes leave a loop of waiting at the same turn, and makes sure that they meet again, there and in
+/// what follows (BSSY, BSYNC, WARPSYNC in the machine code). After a vote it knows.
+__device__ inline void mbarrier_wait_together(Shared<Mbarrier> b, int parity) {
+#if __CUDA_ARCH__ >= 900
+  unsigned over;
+  do {
+    asm volatile(
+        "{\n"
+        ".reg .pred over;\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 over, [%1], %2;\n"
+        "selp.u32 %0, 1, 0, over;\n"
+        "}"
+        : "=r"(over)
+        : "r"(shared_address(b)), "r"(parity)
+        : "memory");
+  } while (!__all_sync(kAllLanes, over));
+#else
+  __trap();
+#endif
+}
+
 /// Adds 1 to a counter and returns what was there before (PTX ISA, "atom"). Who arrives later knows
 /// what those before did: the last of n is the one that gets n − 1.
 __device__ inline int arrive_at(Shared<int> counter) {
@@ -526,6 +548,7 @@ using gpu::mbarrier_arrive;
 using gpu::mbarrier_arrive_expect;
 using gpu::mbarrier_init;
 using gpu::mbarrier_wait;
+using gpu::mbarrier_wait_together;
 using gpu::mma_m16n8k16;
 using gpu::Place;
 using gpu::round_pair;

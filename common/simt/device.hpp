@@ -66,6 +66,7 @@ using simt::mbarrier_arrive;
 using simt::mbarrier_arrive_expect;
 using simt::mbarrier_init;
 using simt::mbarrier_wait;
+using simt::mbarrier_wait_together;
 using simt::min;
 using simt::mma_m16n8k16;
 using simt::Place;

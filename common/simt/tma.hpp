@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common/cuda/tile_map.hpp"
-#include "common/simt/memory.hpp"
+#include "common/simt/warp.hpp"
 
 namespace fa::simt {
 
@@ -30,6 +30,11 @@ inline void mbarrier_wait(Shared<Mbarrier> b, int parity, FA_SIMT_HERE) {
   const At here(0, file, line);
   if (b.inside<Mbarrier>(here, Access::load))
     hot.worker->wait_at_mbarrier(b.byte(0), parity, here.site());
+}
+inline void mbarrier_wait_together(Shared<Mbarrier> b, int parity, FA_SIMT_HERE) {
+  mbarrier_wait(b, parity, file, line);
+  impl::Exchange mine;  // a vote, of which nobody asks the result
+  meet({"mbarrier_wait_together", &impl::ballot, kAllLanes, site_of(file, line), &mine});
 }
 
 inline int arrive_at(Shared<int> counter, FA_SIMT_HERE) {

@@ -172,6 +172,18 @@ __global__ void of_strange_parity(Map, Out) {
   if (threadIdx.x == 0) mbarrier_arrive(p.full);
   mbarrier_wait(p.full, 2);  //! of strange parity
 }
+// Lane 7 of each warp goes on to the block's barrier.
+__global__ void waited_together_by_some(Map, Out) {
+  const Parts p = parts_of(1);
+  if (threadIdx.x == 0) mbarrier_arrive(p.full);
+  if (threadIdx.x % 32 != 7) mbarrier_wait_together(p.full, 0);  //! waited together by some
+  __syncthreads();
+}
+__global__ void waited_together_in_vain(Map, Out) {
+  const Parts p = parts_of(2);
+  if (threadIdx.x == 0) mbarrier_arrive(p.full);
+  mbarrier_wait_together(p.full, 0);  //! waited together in vain
+}
 __global__ void in_phases(Map, Out) {
   const Parts p = parts_of(4);
   for (int k = 0; k < 5; ++k) {
@@ -195,6 +207,9 @@ TEST_CASE("a wait at an mbarrier that can't end is found") {
   finds<waited_for_a_phase_too_many>(simt::Fault::mbarrier_wait, "waited for a phase too many");
   says<waited_for_a_phase_too_many>("phase 2 (parity 0) lacks 1 of 1 arrival:");
   finds<of_strange_parity>(simt::Fault::mbarrier_wait, "of strange parity");
+  finds<waited_together_by_some>(simt::Fault::divergence, "waited together by some");
+  says<waited_together_by_some>("mbarrier_wait_together");
+  finds<waited_together_in_vain>(simt::Fault::mbarrier_wait, "waited together in vain");
   passes<in_phases>();
 }
 
@@ -408,6 +423,21 @@ __global__ void one_thread_waited_for_all(Map K, Out out) {
   out[threadIdx.x] = sum_of_tile(p);
 }
 
+// Each lane knows of the phase by its own wait; the vote moves a value, and orders nothing.
+template <bool reads_others>
+__global__ void waited_together(Map K, Out out) {
+  const Parts p = parts_of(1);
+  const int lane = threadIdx.x % 32;
+  if (threadIdx.x == 0) {
+    mbarrier_arrive_expect(p.full, kTile);
+    tma_load(p.tile, K, 0, 0, 0, p.full);
+  }
+  if (threadIdx.x < 32) p.s[lane] = 1;  //! written before a vote
+  mbarrier_wait_together(p.full, 0);
+  out[threadIdx.x] = sum_of_tile(p);
+  if (reads_others && threadIdx.x < 32) out[lane] = p.s[31 - lane];  //! read after a vote
+}
+
 TEST_CASE("a tile that is read without waiting for it at its mbarrier is found") {
   finds<written_during_a_copy>(simt::Fault::copy_in_flight, "written during a copy by TMA");
   finds<tile_not_waited_for>(simt::Fault::copy_in_flight, "tile not waited for");
@@ -418,6 +448,8 @@ TEST_CASE("a tile that is read without waiting for it at its mbarrier is found")
       "read, with no wait at full[0] (byte 4096 of the block's shared memory) for");
   passes<one_lane_waited_for_all>();
   passes<one_thread_waited_for_all>();
+  passes<waited_together<false>>();
+  finds_race<waited_together<true>>("written before a vote", "read after a vote");
 }
 
 TEST_CASE("what is read before the wait at an mbarrier differs: late copies haven't come") {
@@ -742,6 +774,14 @@ __global__ void two_boxes(Map K, Out out) {
   mbarrier_wait(p.full, 0);
   if (arrive_at(p.counter) < 0) out[0] = 0;
 }
+__global__ void one_box_together(Map K, Out) {
+  const Parts p = parts_of(1);
+  if (threadIdx.x == 0) {
+    mbarrier_arrive_expect(p.full, kTile);
+    tma_load(p.tile, K, 0, 0, 0, p.full);
+  }
+  mbarrier_wait_together(p.full, 0);
+}
 
 TEST_CASE("copies by TMA, arrivals and waits are counted") {
   late_and_early([](const simt::Options& options) {
@@ -753,6 +793,9 @@ TEST_CASE("copies by TMA, arrivals and waits are counted") {
     CHECK(c.mbarrier_arrivals == 1);
     CHECK(c.mbarrier_waits == 4);
     CHECK(c.shared_atomics == 128);
+    const simt::Counters together = run_tma<one_box_together>(options).total;
+    CHECK(together.mbarrier_waits == 4);
+    CHECK(together.votes == 4);
   });
 }
 

@@ -659,7 +659,7 @@ TEST_CASE("boxes that TMA can't copy are refused") {
 
 /// Sums the rows of a head by 4 warps, each through ldmatrix, from a ring of 3 tiles that TMA fills.
 /// The last warp to release a tile has it filled again.
-template <class T, int D>
+template <class T, int D, bool together>
 __global__ void sum_through_ring(const __grid_constant__ TileMap<const T> X,
                                  Global<float> out,  // [4 warps, D]: warp w sums rows of w mod 4
                                  int n) {
@@ -685,7 +685,10 @@ __global__ void sum_through_ring(const __grid_constant__ TileMap<const T> X,
   float sums[D / 8][2] = {};
   for (int k = 0; k < tiles; ++k) {
     const int stage = k % stages, round = k / stages;
-    mbarrier_wait(full + stage, round % 2);
+    if (together)
+      mbarrier_wait_together(full + stage, round % 2);
+    else
+      mbarrier_wait(full + stage, round % 2);
     for (int x = 0; x < D; x += 32) {  // the first 8 rows, then the others: 4 matrices of 8 columns
       for (int half = 0; half < 2; ++half) {
         const int i = half * 8 + lane % 8, piece = x % 64 / 8 + lane / 8;
@@ -715,7 +718,7 @@ __global__ void sum_through_ring(const __grid_constant__ TileMap<const T> X,
     }
 }
 
-template <class T, int D>
+template <class T, int D, bool together>
 void check_ring() {
   for (const int n : {1, 16, 47, 48, 49, 200, 333}) {
     std::vector<T> x(std::size_t(2 * n * D));  // [B 1, H 2, N, D]
@@ -723,7 +726,7 @@ void check_ring() {
     DeviceArray<T> device_x(x);
     DeviceArray<float> out(std::vector<float>(4 * D, -1.0f));
     const Tensor<const T> X{device_x.data(), 1, 2, n, D, 2 * n * D, n * D, D};
-    launch<sum_through_ring<T, D>>(
+    launch<sum_through_ring<T, D, together>>(
         dim3(1),
         dim3(128),
         tile_bytes<T, 64>(3 * D / 64 * 16) + tile_bytes<Mbarrier, 1>(3) + tile_bytes<int, 1>(3),
@@ -742,8 +745,16 @@ void check_ring() {
 TEST_CASE("a ring of tiles that TMA fills, refilled by the last warp to release one") {
   if (!is_hopper()) return;
   late_and_early([] {
-    check_ring<float16, 64>();
-    check_ring<bfloat16, 128>();
+    check_ring<float16, 64, false>();
+    check_ring<bfloat16, 128, false>();
+  });
+}
+
+TEST_CASE("the same ring, at whose mbarriers the lanes of a warp wait together") {
+  if (!is_hopper()) return;
+  late_and_early([] {
+    check_ring<float16, 64, true>();
+    check_ring<bfloat16, 128, true>();
   });
 }
 
