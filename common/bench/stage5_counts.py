@@ -38,7 +38,7 @@ def row_of(facts):
         "async_bytes": counts["async_copy_bytes"], "tma_bytes": counts.get("tma_bytes", 0),
         "load_sectors": counts["global_load_sectors"] + counts["async_copy_sectors"]
                         + counts.get("tma_sectors", 0),
-        "store_sectors": counts["global_store_sectors"],
+        "store_sectors": counts["global_store_sectors"] + counts.get("tma_store_sectors", 0),
         "ldmatrix": counts["ldmatrix_requests"], "shared_loads": counts["shared_load_requests"],
         "cycles": cycles, "conflicts": sum(counts[f"{use}_conflicts"] for use in USES),
         "mma": counts["mma"], "cycles_a_product": cycles / counts["mma"],

@@ -15,7 +15,8 @@
 //               cp_async_16 cp_async_commit cp_async_wait         asynchronous copies
 //               mbarrier_init mbarrier_arrive … _expect           barriers in shared memory, cc 9.0
 //               mbarrier_wait … _together                         and waiting at them
-//               TileMap<T> TileMaps<T> tile_map() tma_load fence_proxy_async  whole tiles, cc 9.0
+//               TileMap<T> TileMaps<T> tile_map() tma_load        whole tiles, cc 9.0
+//               tma_store … _wait fence_proxy_async               and pages of them, back
 //               arrive_at                                         a counter: who came last?
 //               launch<kernel>(grid, block, shared_bytes, …)      global("Q", Q) names one of these
 #pragma once

@@ -404,7 +404,8 @@ __device__ inline void fence_proxy_async() {
 #endif
 }
 
-/// Boxes of a tensor [B, H, N, d] that TMA copies: TileMap<const T> for loads. A kernel's parameter:
+/// Boxes of a tensor [B, H, N, d] that TMA copies: TileMap<const T> for loads, TileMap<T> for stores.
+/// A kernel's parameter:
 /// const __grid_constant__ TileMap<const T> K.
 template <class T>
 struct TileMap {
@@ -433,6 +434,41 @@ __device__ void tma_load(SharedTile<T, 64> to,
       "r"(static_cast<int>(batch)),
       "r"(shared_address(done))
       : "memory");
+#else
+  __trap();
+#endif
+}
+
+/// One thread copies a page of 64 columns, [rows][64], that lies swizzled as tma_load's do and begins
+/// at a multiple of 1024 bytes, to rows [row, row + rows) and columns [64 page, 64 page + 64) of a
+/// head. Rows that X doesn't have aren't written. Who wrote the page calls fence_proxy_async, then
+/// comes a barrier (__syncwarp, __syncthreads), then this.
+template <class T>
+__device__ void tma_store(
+    const TileMap<T>& map, SharedTile<T, 64> from, Index page, Index row, Index head, Index batch) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group "
+      "[%0, {%1, %2, %3, %4, %5}], [%6];" ::"l"(&map),
+      "r"(0),
+      "r"(static_cast<int>(row)),
+      "r"(static_cast<int>(page)),
+      "r"(static_cast<int>(head)),
+      "r"(static_cast<int>(batch)),
+      "r"(shared_address(from))
+      : "memory");
+#else
+  __trap();
+#endif
+}
+
+/// Waits until all stores that this thread asked for have read their pages. Only then may these be
+/// overwritten, after a barrier by others too, and only then may the block end. What was stored is
+/// there for sure once the kernel is over.
+__device__ inline void tma_store_wait() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 #else
   __trap();
 #endif
@@ -560,4 +596,6 @@ using gpu::store_vector;
 using gpu::tile_map;
 using gpu::TileMap;
 using gpu::tma_load;
+using gpu::tma_store;
+using gpu::tma_store_wait;
 }  // namespace fa

@@ -20,9 +20,9 @@ RunFacts in_emulator(const Job& job, const std::function<void()>& attention) {
   facts.emulated = true;
   facts.device =
       fmt::format("emulator (simt), {} thread{}", options.workers, options.workers == 1 ? "" : "s");
-  facts.global_bytes =
-      static_cast<double>(report.total.global_load_bytes + report.total.global_store_bytes +
-                          report.total.async_copy_bytes + report.total.tma_bytes);
+  facts.global_bytes = static_cast<double>(
+      report.total.global_load_bytes + report.total.global_store_bytes +
+      report.total.async_copy_bytes + report.total.tma_bytes + report.total.tma_store_bytes);
 #define FA_COUNT(name, meaning) facts.counts.emplace_back(#name, report.total.name);
   FA_SIMT_COUNTERS(FA_COUNT)
 #undef FA_COUNT

@@ -154,7 +154,11 @@ std::vector<Column> counted_columns() {
 const std::vector<CountColumn>& count_columns() {
   static const std::vector<CountColumn> columns = {
       {"sectors",
-       {"global_load_sectors", "global_store_sectors", "async_copy_sectors", "tma_sectors"}},
+       {"global_load_sectors",
+        "global_store_sectors",
+        "async_copy_sectors",
+        "tma_sectors",
+        "tma_store_sectors"}},
       {"wavefronts",
        {"shared_load_wavefronts",
         "shared_store_wavefronts",

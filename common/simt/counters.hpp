@@ -37,12 +37,15 @@ namespace fa::simt {
   X(block_barriers, "__syncthreads, by block")
 
 /// Of words that few kernels have, shown where they aren't 0: name, meaning.
-#define FA_SIMT_RARE_COUNTERS(X)                            \
-  X(tma_bytes, "bytes that TMA read from global memory")    \
-  X(tma_copies, "copies of tiles by TMA")                   \
-  X(tma_sectors, "32-byte sectors that their rows touched") \
-  X(mbarrier_arrivals, "arrivals at mbarriers, by thread")  \
-  X(mbarrier_waits, "waits at mbarriers, by warp")          \
+#define FA_SIMT_RARE_COUNTERS(X)                                  \
+  X(tma_bytes, "bytes that TMA read from global memory")          \
+  X(tma_copies, "copies of tiles by TMA")                         \
+  X(tma_sectors, "32-byte sectors that their rows touched")       \
+  X(tma_store_bytes, "bytes that TMA wrote to global memory")     \
+  X(tma_stores, "stores of pages by TMA")                         \
+  X(tma_store_sectors, "32-byte sectors that their rows touched") \
+  X(mbarrier_arrivals, "arrivals at mbarriers, by thread")        \
+  X(mbarrier_waits, "waits at mbarriers, by warp")                \
   X(shared_atomics, "arrivals at counters, by thread")
 
 struct Counters {

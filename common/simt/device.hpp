@@ -79,6 +79,8 @@ using simt::store_vector;
 using simt::tile_map;
 using simt::TileMap;
 using simt::tma_load;
+using simt::tma_store;
+using simt::tma_store_wait;
 using simt::uint2;
 using simt::uint3;
 using simt::uint4;

@@ -17,7 +17,8 @@
 
 namespace fa::simt {
 
-/// When the data of a cp.async or of a copy by TMA arrives. Hardware may do either; a kernel must be right under both.
+/// When the data of a cp.async or of a copy by TMA arrives, and when a store by TMA reads its page.
+/// Hardware may do either; a kernel must be right under both.
 enum class Copies {
   late,  // at the wait for it, and by TMA when nobody can run without it: finds a wait that is missing or too short
   early,  // at once, and the last warp runs first: finds a buffer that is overwritten too early

@@ -97,6 +97,7 @@ void Worker::run_block(std::int64_t number) {
     thread.state = State::ready;
     thread.copies.clear();
     thread.group = 0;
+    thread.stores.clear();
   }
   mbarriers_.clear();
   counters_known_.clear();
@@ -316,6 +317,7 @@ bool Worker::release_barrier() {
   settle_unwritten();
   if (std::all_of(threads_.begin(), threads_.end(), is_done)) {
     check_copies_landed();
+    check_stores_read();
     return false;
   }
   const Thread* leader = nullptr;
@@ -659,8 +661,9 @@ void Worker::check(const SharedEntry& entry, int thread) {
   }
   if (result.fault == RaceDetector::Fault::none) return;
   static const char* const doing[] = {"read", "written", "written by a copy", ""};
-  if (result.fault == RaceDetector::Fault::race && entry.what() != Access::load &&
-      !result.other.write)
+  if ((result.fault == RaceDetector::Fault::race ||
+       result.fault == RaceDetector::Fault::still_read) &&
+      entry.what() != Access::load && !result.other.write)
     raced_.insert(result.byte);
   report_race(result, entry.site(), doing[static_cast<int>(entry.what())]);
 }
@@ -692,6 +695,7 @@ void Worker::report_race(const RaceDetector::Result& result, SiteId site, const 
   const auto kind = [&] {
     switch (result.fault) {
       case RaceDetector::Fault::copy_in_flight:
+      case RaceDetector::Fault::still_read:
         return Fault::copy_in_flight;
       case RaceDetector::Fault::not_waited:
         return Fault::not_waited;
@@ -714,7 +718,13 @@ void Worker::report_race(const RaceDetector::Result& result, SiteId site, const 
   const std::string by =
       v.other_thread >= 0 ? fmt::format("thread {}", v.other_thread) : "another warp";
   const std::string there = name_of_site(other_site);
-  if (fault == Fault::copy_in_flight) {
+  if (result.fault == RaceDetector::Fault::still_read) {
+    v.detail = fmt::format(
+        "{}, but the store of {}, begun at {}, may still read it: no tma_store_wait comes between",
+        doing,
+        by,
+        there);
+  } else if (fault == Fault::copy_in_flight) {
     v.detail = fmt::format("{} while the copy of {} is under way, begun at {}", doing, by, there);
   } else if (fault == Fault::not_waited) {
     const MbarrierState& m = mbarriers_[static_cast<std::size_t>(result.other.thread)];

@@ -231,6 +231,8 @@ class Worker {
   int add_one(std::uint32_t at, SiteId site);
   void fence_proxy(SiteId site);
   void copy_tile(TileCopy copy, std::uint32_t done);
+  void store_page(const PageStore& store);
+  void wait_for_stores(SiteId site);
 
   int current_thread() const { return current_; }
   SiteId operation_site(int thread) const {
@@ -260,7 +262,8 @@ class Worker {
     Operation operation;
     uint3 index;
     std::vector<PendingCopy> copies;
-    std::uint32_t group = 0;  // commit groups so far
+    std::uint32_t group = 0;        // commit groups so far
+    std::vector<PageStore> stores;  // since the last wait for them
   };
 
   /// How the addresses of a warp instruction lie to each other, and what follows from that. Loops
@@ -314,6 +317,7 @@ class Worker {
   void end_phase(MbarrierState& m);
   bool land_tiles();
   void check_copies_landed();
+  void check_stores_read();
   std::string what_is_missing(const Operation& wait);
   void log_event(Event event);
   void apply(const Event& event);

@@ -15,6 +15,8 @@ constexpr int kMost = (1 << 20) - 1;
 std::string plural(std::int64_t n, const char* what) {
   return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
 }
+
+std::uint32_t swizzled(std::uint32_t at) { return at ^ (at >> 7 & 7) << 4; }
 }  // namespace
 
 void TileCopy::land(unsigned char* shared) const {
@@ -25,12 +27,20 @@ void TileCopy::land(unsigned char* shared) const {
           from && 0 <= i && i < N ? from + i * row_bytes + page * 128 : nullptr;
       for (std::uint32_t piece = 0; piece < 128; piece += 16) {
         const std::uint32_t at = to + static_cast<std::uint32_t>(page * rows + r) * 128 + piece;
-        unsigned char* target = shared + (at ^ (at >> 7 & 7) << 4);
+        unsigned char* target = shared + swizzled(at);
         if (source)
           std::memcpy(target, source + piece, 16);
         else
           std::memset(target, 0, 16);
       }
+    }
+}
+
+void PageStore::write(const unsigned char* shared) const {
+  for (int r = first(); r < end(); ++r)
+    for (std::uint32_t piece = 0; piece < 128; piece += 16) {
+      const std::uint32_t at = from + static_cast<std::uint32_t>(r) * 128 + piece;
+      std::memcpy(to + (row + r) * row_bytes + piece, shared + swizzled(at), 16);
     }
 }
 
@@ -152,6 +162,34 @@ void Worker::copy_tile(TileCopy copy, std::uint32_t done) {
   m->under_way += copy.bytes();
   m->copies.push_back(copy);
   check_bytes(*m, copy.site);
+}
+
+void Worker::store_page(const PageStore& store) {
+  ++counters_.tma_stores;
+  for (int r = store.first(); r < store.end(); ++r) {
+    const std::uint64_t first =
+        store.address + static_cast<std::uint64_t>((store.row + r) * store.row_bytes);
+    counters_.tma_store_bytes += 128;
+    counters_.tma_store_sectors += (first + 127) / 32 - first / 32 + 1;
+  }
+  if (!store.fits) return;
+  threads_[static_cast<std::size_t>(current_)].stores.push_back(store);
+  if (options_.copies == Copies::early) store.write(shared_.data());
+  Event event{Event::store, store.site};
+  event.to = store.from;
+  event.bytes = store.bytes();
+  event.kept = store.from + static_cast<std::uint32_t>(store.first()) * 128;
+  event.kept_bytes = (store.end() - store.first()) * 128;
+  log_event(event);
+}
+
+/// All stores of the thread read their pages: at the latest now.
+void Worker::wait_for_stores(SiteId site) {
+  std::vector<PageStore>& stores = threads_[static_cast<std::size_t>(current_)].stores;
+  if (options_.copies == Copies::late)
+    for (const PageStore& store : stores) store.write(shared_.data());
+  stores.clear();
+  log_event({Event::stores_read, site});
 }
 
 /// Once all arrivals have come, no more bytes can be announced.
@@ -287,6 +325,24 @@ void Worker::check_copies_landed() {
     }
 }
 
+/// The block's threads have returned: has each waited for its stores? They read now, if not before;
+/// on hardware the memory may be another block's by then.
+void Worker::check_stores_read() {
+  for (std::size_t t = 0; t < threads_.size(); ++t)
+    for (const PageStore& store : threads_[t].stores) {
+      if (options_.copies == Copies::late) store.write(shared_.data());
+      if (!is_new_violation(Fault::copy_left, store.site)) continue;
+      Violation v;
+      v.fault = Fault::copy_left;
+      v.thread = static_cast<int>(t);
+      v.site = store.site;
+      v.address = name_of_shared(store.from);
+      v.detail = fmt::format("no tma_store_wait after it: its {} bytes may not be read yet",
+                             store.bytes());
+      violate(std::move(v));
+    }
+}
+
 // ---------------------------------------------------------------------------------------------
 // Order
 
@@ -368,11 +424,20 @@ void Worker::apply(const Event& event) {
         check_phase(*m, event, Fault::mbarrier_bytes);
       m->arrivals_in(event.phase).copies = true;
       result = race_.tile_begins(event.thread, event.to, event.bytes, event.site);
+      break;
+    case Event::store:
+      result = race_.store_begins(
+          event.thread, event.to, event.bytes, event.kept, event.kept_bytes, event.site);
+      break;
+    case Event::stores_read:
+      race_.stores_read(event.thread);
   }
-  if (result.fault != RaceDetector::Fault::none)
-    report_race(result,
-                event.site,
-                event.kind == Event::copy ? "written by a copy" : "added to in one step");
+  if (result.fault == RaceDetector::Fault::none) return;
+  report_race(result,
+              event.site,
+              event.kind == Event::copy    ? "written by a copy"
+              : event.kind == Event::store ? "read by a store"
+                                           : "added to in one step");
 }
 
 }  // namespace fa::simt

@@ -4,6 +4,7 @@
 // like the accesses around them: an Event stands there, and takes its effect when the log is read.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <utility>
@@ -30,6 +31,25 @@ struct TileCopy {
 
   int bytes() const { return rows * pages * 128; }
   void land(unsigned char* shared) const;
+};
+
+/// A copy of a page, swizzled likewise, to rows [row, row + rows) and 64 columns of one head.
+struct PageStore {
+  unsigned char* to = nullptr;  // row 0 of the head, at the first of the columns
+  std::uint64_t address = 0;    // the same, as counted
+  Index row_bytes = 0;          // from row to row there
+  Index N = 0;                  // rows of the head: others aren't written. 0: no such head, or page
+  Index row = 0;
+  int rows = 0;
+  std::uint32_t from = 0;  // byte of the block's shared memory
+  bool fits = true;        // into its part of it; else it is reported and not done
+  SiteId site = 0;
+
+  int bytes() const { return rows * 128; }
+  /// Rows [first, end) of the page are rows of the head.
+  int first() const { return static_cast<int>(std::clamp<Index>(-row, 0, rows)); }
+  int end() const { return static_cast<int>(std::clamp<Index>(N - row, first(), rows)); }
+  void write(const unsigned char* shared) const;
 };
 
 struct MbarrierState {
@@ -67,14 +87,16 @@ struct MbarrierState {
 
 /// What a log's entry of the kind Access::event stands for.
 struct Event {
-  enum Kind { init, arrive, atomic, fence, copy } kind;
+  enum Kind { init, arrive, atomic, fence, copy, store, stores_read } kind;
   SiteId site;
   std::uint32_t at = 0;     // byte of the mbarrier or counter
   std::uint32_t phase = 0;  // of the mbarrier, then
   bool ends = false;        // arrive: the phase
-  std::uint32_t to = 0;     // copy: byte
+  std::uint32_t to = 0;     // copy, store: byte
   int bytes = 0;
   int thread = 0;
+  std::uint32_t kept = 0;  // store: first byte of those that go to global memory, and how many
+  int kept_bytes = 0;
 };
 
 }  // namespace fa::simt

@@ -319,14 +319,14 @@ class SharedTile {
   }
   /// Are `rows` rows from here on in its part of shared memory? Reports it if not, and a beginning
   /// that isn't at a multiple of `alignment` bytes.
-  bool fits(Index rows, int alignment, const At& here) const {
+  bool fits(Index rows, int alignment, Access what, const At& here) const {
     const Index first = row_ * cols, last = first + rows * cols - 1;
     if (first < 0 || last >= part_->elements) {
-      violate_shared(*part_, first < 0 ? first : last, Access::store, here.site());
+      violate_shared(*part_, first < 0 ? first : last, what, here.site());
       return false;
     }
     if (byte() % static_cast<std::uint32_t>(alignment) != 0)
-      violate_shared(*part_, first, Access::store, here.site(), alignment);
+      violate_shared(*part_, first, what, here.site(), alignment);
     return true;
   }
 

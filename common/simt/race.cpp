@@ -102,6 +102,7 @@ void RaceDetector::begin_block(int threads, std::uint32_t shared_bytes) {
   }
   order_.begin_block(threads);
   warps_ = static_cast<std::size_t>((threads + 31) / 32);
+  stores_.clear();
 }
 
 void RaceDetector::begin_by_thread() {
@@ -190,22 +191,39 @@ void RaceDetector::check_write(const Cell& cell, std::uint32_t byte, int t, Resu
   result.byte = byte;
   if (cell.write_time >= order_.begin() && !knows_last_write(cell, t))
     return fault_of_last_write(cell, result);
+  if (cell.stored) check_stores(byte, t, result);
+  if (result.fault != Fault::none) return;
   if (cell.read_time > order_.block_time() || order_.by_thread()) check_last_reads(cell, t, result);
+}
+
+/// Does t know that the stores by TMA have read this byte?
+void RaceDetector::check_stores(std::uint32_t byte, int t, Result& result) const {
+  for (const Store& store : stores_) {
+    if (byte < store.at || byte - store.at >= static_cast<std::uint32_t>(store.bytes)) continue;
+    if (store.waited != 0 && order_.known(t, store.thread, store.waited)) continue;
+    result.fault = Fault::still_read;
+    result.other = {store.thread, false, store.site};
+    return;
+  }
+}
+
+/// An ordinary access that is ordered before a copy of thread t: is a fence between as well?
+void RaceDetector::check_fence(const Other& other, Order::Time time, int t, Result& result) const {
+  if (result.fault != Fault::none || time < order_.begin() || order_.fenced(t, other.thread, time))
+    return;
+  result.fault = Fault::not_fenced;
+  result.other = other;
 }
 
 /// What check_write found ordered: is a fence between as well?
 void RaceDetector::check_fence(const Cell& cell, int t, Result& result) const {
-  const auto check = [&](int other, Order::Time time, bool write, SiteId site) {
-    if (result.fault != Fault::none || time < order_.begin() || order_.fenced(t, other, time))
-      return;
-    result.fault = Fault::not_fenced;
-    result.other = {other, write, site};
-  };
   const auto check_reads = [&](int warp, std::uint32_t lanes, Order::Time time, SiteId site) {
     if (time < order_.begin()) return;
-    for (; lanes; lanes &= lanes - 1) check(warp * 32 + __builtin_ctz(lanes), time, false, site);
+    for (; lanes; lanes &= lanes - 1)
+      check_fence({warp * 32 + __builtin_ctz(lanes), false, site}, time, t, result);
   };
-  if (cell.last != Last::tile) check(cell.writer, cell.write_time, true, cell.write_site);
+  if (cell.last != Last::tile)
+    check_fence({cell.writer, true, cell.write_site}, cell.write_time, t, result);
   check_reads(cell.reader_warp, cell.read_lanes, cell.read_time, cell.read_site);
   for (int w = 0; w < static_cast<int>(warps_); ++w) {
     const Reads& reads = reads_of(cell)[w];
@@ -251,6 +269,7 @@ RaceDetector::Result RaceDetector::atomic(int t, std::uint32_t at, SiteId site) 
         result.fault = Fault::never_written;
       else if (!in_a_row && !knows_last_write(cell, t))
         fault_of_last_write(cell, result);
+      if (result.fault == Fault::none && cell.stored) check_stores(c * 2, t, result);
       if (result.fault == Fault::none) check_last_reads(cell, t, result);
     }
     note_write(cell, t, site, Last::atomic);
@@ -264,7 +283,7 @@ RaceDetector::Result RaceDetector::tile_begins(int t, std::uint32_t at, int byte
   Cell before;
   std::vector<Reads> reads_before(warps_);
   const auto is_like_before = [&](const Cell& cell) {
-    return cell.write_time == before.write_time && cell.writer == before.writer &&
+    return !cell.stored && cell.write_time == before.write_time && cell.writer == before.writer &&
            cell.last == before.last && cell.read_time == before.read_time &&
            cell.read_lanes == before.read_lanes &&
            std::equal(reads_before.begin(),
@@ -294,6 +313,40 @@ void RaceDetector::tile_lands(int t, std::uint32_t at, int bytes, SiteId site, i
     if (cell.last != Last::tile_in_flight || cell.writer != t || cell.write_site != site) continue;
     note_write(cell, mbarrier, site, Last::tile);
   }
+}
+
+RaceDetector::Result RaceDetector::store_begins(
+    int t, std::uint32_t at, int bytes, std::uint32_t kept, int kept_bytes, SiteId site) {
+  Result result;
+  for (std::uint32_t c = at / 2; c < (at + static_cast<std::uint32_t>(bytes)) / 2; ++c) {
+    Cell& cell = cells_[c];
+    cell.stored = true;
+    if (result.fault != Fault::none) continue;
+    result.thread = t;
+    result.byte = c * 2;
+    if (cell.write_time < order_.begin()) {
+      if (c * 2 >= kept && c * 2 - kept < static_cast<std::uint32_t>(kept_bytes))
+        result.fault = Fault::never_written;
+    } else if (!knows_last_write(cell, t)) {
+      fault_of_last_write(cell, result);
+    } else if (cell.last != Last::tile) {
+      check_fence({cell.writer, true, cell.write_site}, cell.write_time, t, result);
+    }
+  }
+  // Forgotten: those that all know to be over, and those that this one takes the place of, since its
+  // thread's next wait is for both.
+  const auto is_past = [&](const Store& s) {
+    return (s.waited != 0 && s.waited <= order_.block_time()) ||
+           (s.thread == t && s.at == at && s.bytes == bytes);
+  };
+  stores_.erase(std::remove_if(stores_.begin(), stores_.end(), is_past), stores_.end());
+  stores_.push_back({at, bytes, t, site, 0});
+  return result;
+}
+
+void RaceDetector::stores_read(int t) {
+  for (Store& store : stores_)
+    if (store.thread == t && store.waited == 0) store.waited = order_.now();
 }
 
 }  // namespace fa::simt

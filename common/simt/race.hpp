@@ -15,7 +15,9 @@
 // table of its counter; so does a barrier with the rows of all who meet there. A copy by TMA is a
 // writer of its own, of which threads know by its mbarrier's phase alone: each mbarrier has a column
 // in the rows. And since ordinary accesses come before such a copy only with a fence_proxy_async
-// between, every thread has a second column, of what is known so.
+// between, every thread has a second column, of what is known so. A store by TMA, out of shared
+// memory, is a reader of its own from when it is asked for until its thread waits for it: a write
+// comes after it only if it comes after that wait.
 //
 // Memory. Each 2 bytes (the smallest element) have a cell that knows the last write and the reads
 // since. Reads by several warps are remembered as such, with one of them by name; where order is kept
@@ -105,6 +107,7 @@ class RaceDetector {
     copy_in_flight,  // touched by an access while an asynchronous copy is under way
     not_waited,      // by a thread that doesn't know of the phase in which a copy landed
     not_fenced,      // touched by a copy by TMA, ordered but without a fence_proxy_async
+    still_read,      // written, not ordered after the wait for a store by TMA
   };
 
   /// The access that the reported one collides with.
@@ -160,6 +163,12 @@ class RaceDetector {
   Result tile_begins(int t, std::uint32_t at, int bytes, SiteId site);
   void tile_lands(int t, std::uint32_t at, int bytes, SiteId site, int mbarrier);
 
+  /// A store by TMA that thread t asks for, which reads the bytes, and t's wait until all of its
+  /// stores have. What it reads beyond the `kept` bytes goes nowhere, and need not have been written.
+  Result store_begins(
+      int t, std::uint32_t at, int bytes, std::uint32_t kept, int kept_bytes, SiteId site);
+  void stores_read(int t);
+
  private:
   /// What wrote a cell last.
   enum class Last : std::uint8_t {
@@ -178,10 +187,20 @@ class RaceDetector {
     SiteId read_site = 0;
     std::uint16_t writer = 0;
     std::uint8_t reader_warp = 0;
-    Last last : 7;
+    Last last : 6;
+    bool stored : 1;      // there may be stores by TMA since the write: see stores_
     bool more_warps : 1;  // others than reader_warp read too
 
-    Cell() : last(Last::write), more_warps(false) {}
+    Cell() : last(Last::write), stored(false), more_warps(false) {}
+  };
+
+  /// A store by TMA.
+  struct Store {
+    std::uint32_t at = 0;  // byte
+    int bytes = 0;
+    int thread = 0;
+    SiteId site = 0;
+    Order::Time waited = 0;  // when its thread did; 0: it hasn't yet
   };
 
   /// A warp's reads of a cell, by the rules of Cell.
@@ -206,6 +225,8 @@ class RaceDetector {
       const Cell& cell, std::uint32_t byte, int warp, std::uint32_t lanes, Result& result) const;
   void check_write(const Cell& cell, std::uint32_t byte, int t, Result& result) const;
   void check_fence(const Cell& cell, int t, Result& result) const;
+  void check_fence(const Other& other, Order::Time time, int t, Result& result) const;
+  void check_stores(std::uint32_t byte, int t, Result& result) const;
   void fault_of_last_write(const Cell& cell, Result& result) const;
   void check_last_reads(const Cell& cell, int t, Result& result) const;
   const Reads* reads_of(const Cell& cell) const {
@@ -249,6 +270,7 @@ class RaceDetector {
     cell.write_site = site;
     cell.last = what;
     cell.read_time = 0;
+    cell.stored = false;  // who comes after this write comes after the stores before it
     if (order_.by_thread()) forget_reads(cell);
   }
   void forget_reads(const Cell& cell);
@@ -258,6 +280,7 @@ class RaceDetector {
   std::size_t warps_ = 0;
   std::vector<Reads> reads_;             // [cell][warp], where order is kept by thread
   std::vector<Order::Time> warp_knows_;  // [warp][mbarrier]: a phase's end that all lanes know of
+  std::vector<Store> stores_;            // that not all threads know to have been waited for
 };
 
 }  // namespace fa::simt

@@ -71,7 +71,7 @@ void tma_load(SharedTile<T, 64> to,
   copy.rows = map.rows;
   copy.pages = map.pages;
   copy.to = to.byte();
-  copy.fits = to.fits(Index{map.rows} * copy.pages, 1024, here);
+  copy.fits = to.fits(Index{map.rows} * copy.pages, 1024, Access::store, here);
   copy.N = map.X.N;
   copy.row = row;
   copy.row_bytes = map.X.row_stride * Index{sizeof(T)};
@@ -83,6 +83,33 @@ void tma_load(SharedTile<T, 64> to,
   copy.site = here.site();
   hot.worker->copy_tile(copy, done.byte(0));
 }
+
+template <class T>
+void tma_store(const TileMap<T>& map,
+               SharedTile<T, 64> from,
+               Index page,
+               Index row,
+               Index head,
+               Index batch,
+               FA_SIMT_HERE) {
+  static_assert(!std::is_const_v<T>, "a map for stores is one of a Tensor<T>");
+  const At here(0, file, line);
+  PageStore store;
+  store.rows = map.rows;
+  store.from = from.byte();
+  store.fits = from.fits(map.rows, 1024, Access::load, here);
+  store.row = row;
+  store.row_bytes = map.X.row_stride * Index{sizeof(T)};
+  const GlobalTensor<T>& X = map.X;
+  if (0 <= head && head < X.H && 0 <= batch && batch < X.B && 0 <= page && page < X.d / 64) {
+    store.N = X.N;
+    store.to = X.head(batch, head).data.address(64 * page);
+    store.address = X.head(batch, head).data.virtual_address(64 * page);
+  }
+  store.site = here.site();
+  hot.worker->store_page(store);
+}
+inline void tma_store_wait(FA_SIMT_HERE) { hot.worker->wait_for_stores(site_of(file, line)); }
 
 #undef FA_SIMT_HERE
 
