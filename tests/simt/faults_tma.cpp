@@ -5,15 +5,30 @@
 namespace fa::test {
 namespace {
 
-/// One block of 128 threads: a head of 64 rows of 64 numbers, 1, 2, …, and an array of floats.
+/// One block of 128 threads: a head of 64 rows of 64 numbers, 1, 2, …, and an array of floats. Kernels
+/// that store by TMA get a head O of 40 rows, too, that is all −1.
 template <auto kernel>
-simt::Report run_tma(const simt::Options& options) {
+simt::Report run_tma(const simt::Options& options, std::vector<float16>* stored = nullptr) {
   std::vector<float16> x(64 * 64);
   for (std::size_t e = 0; e < x.size(); ++e) x[e] = float16(static_cast<float>(e % 2000 + 1));
   DeviceArray<float16> device_x(x);
   DeviceArray<float> out(std::vector<float>(128, -1.0f));
   const Tensor<const float16> X{device_x.data(), 1, 1, 64, 64, 0, 0, 64};
-  return run<kernel>(1, 128, 8192, options, tile_map("X", X, 16, 64), argument("out", out));
+  if constexpr (std::is_invocable_v<decltype(kernel), TileMap<const float16>, Global<float>>) {
+    return run<kernel>(1, 128, 8192, options, tile_map("X", X, 16, 64), argument("out", out));
+  } else {
+    DeviceArray<float16> device_o(std::vector<float16>(40 * 64, float16(-1.0f)));
+    const Tensor<float16> O{device_o.data(), 1, 1, 40, 64, 0, 0, 64};
+    const simt::Report report = run<kernel>(1,
+                                            128,
+                                            8192,
+                                            options,
+                                            tile_map("X", X, 16, 64),
+                                            tile_map("O", O, 16, 64),
+                                            argument("out", out));
+    if (stored) *stored = device_o.values();
+    return report;
+  }
 }
 
 constexpr int kTile = 16 * 64 * 2;  // bytes of a box
@@ -519,6 +534,329 @@ TEST_CASE("a copy by TMA over ordinary accesses without a fence_proxy_async is f
   passes<copied_over_a_landed_copy>();
 }
 
+// ---------------------------------------------------------------------------------------------
+// Stores
+
+using OutMap = TileMap<float16>;
+
+/// All 128 threads write a page of 16 rows: 8 elements each.
+void write_page(const Parts& p, float value, int tile = 0) {
+  for (int x = 0; x < 8; ++x)
+    p.tile[tile * 16 + threadIdx.x % 16][threadIdx.x / 16 * 8 + x] = float16(value);
+}
+
+template <int fences>  // 1: by those who wrote, 2: by the one who asks, 4: too early
+__global__ void stored_after_writes(Map, OutMap O, Out) {
+  const Parts p;
+  if (fences & 4) fence_proxy_async();
+  write_page(p, 1);
+  if (fences & 1) fence_proxy_async();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    if (fences & 2) fence_proxy_async();
+    tma_store(O, p.tile, 0, 0, 0, 0);  //! stored after writes
+    tma_store_wait();
+  }
+}
+__global__ void stored_without_a_barrier(Map, OutMap O, Out) {
+  const Parts p;
+  if (threadIdx.x >= 32) return;
+  for (int i = 0; i < 16; ++i)
+    for (int x = 0; x < 2; ++x)
+      p.tile[i][threadIdx.x * 2 + x] = float16(1.0f);  //! written by a lane
+  fence_proxy_async();
+  if (threadIdx.x == 0) {
+    tma_store(O, p.tile, 0, 0, 0, 0);  //! stored by another
+    tma_store_wait();
+  }
+}
+// Warps 0 to 2 write, and warp 3 asks. Which of them runs first depends on the order.
+template <bool barrier>
+__global__ void stored_by_another_warp(Map, OutMap O, Out) {
+  const Parts p;
+  if (threadIdx.x < 64)
+    for (int x = 0; x < 16; ++x)
+      p.tile[threadIdx.x % 16][threadIdx.x / 16 * 16 + x] = float16(1.0f);  //! written by a warp
+  fence_proxy_async();
+  if (barrier) __syncthreads();
+  if (threadIdx.x == 96) {
+    tma_store(O, p.tile, 0, 0, 0, 0);  //! stored by another warp
+    tma_store_wait();
+  }
+}
+template <int row>  // O has 40 rows: of the page from 32 on, it takes 8
+__global__ void stored_half_written(Map, OutMap O, Out) {
+  const Parts p;
+  if (threadIdx.x % 16 < 8) write_page(p, 1);
+  fence_proxy_async();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    tma_store(O, p.tile, 0, row, 0, 0);  //! stored half written
+    tma_store_wait();
+  }
+}
+// Copies by TMA all the way: no fence. X's row 0 goes to O's row 16.
+template <bool waits>
+__global__ void stored_as_it_came(Map K, OutMap O, Out) {
+  const Parts p = parts_of(1);
+  if (threadIdx.x == 0) {
+    mbarrier_arrive_expect(p.full, kTile);
+    tma_load(p.tile, K, 0, 0, 0, p.full);
+    if (waits) mbarrier_wait(p.full, 0);
+    tma_store(O, p.tile, 0, 16, 0, 0);  //! stored as it came
+    tma_store_wait();
+  }
+  mbarrier_wait(p.full, 0);
+}
+__global__ void stored_without_knowing(Map K, OutMap O, Out) {
+  const Parts p = parts_of(1);
+  if (threadIdx.x == 0) {
+    mbarrier_arrive_expect(p.full, kTile);
+    tma_load(p.tile, K, 0, 0, 0, p.full);
+    mbarrier_wait(p.full, 0);
+  }
+  __any_sync(kAllLanes, 1);  // moves values, orders no memory
+  if (threadIdx.x == 1) {
+    tma_store(O, p.tile, 0, 0, 0, 0);  //! stored without knowing
+    tma_store_wait();
+  }
+}
+
+TEST_CASE("a page that is stored by TMA before it is written, and known to be, is found") {
+  finds<stored_after_writes<0>>(simt::Fault::not_fenced, "stored after writes");
+  finds<stored_after_writes<4>>(simt::Fault::not_fenced, "stored after writes");
+  says<stored_after_writes<0>>("read by a store; written by thread 0 at ");
+  says<stored_after_writes<0>>("with no fence_proxy_async between");
+  passes<stored_after_writes<1>>();
+  passes<stored_after_writes<2>>();
+  finds_race<stored_without_a_barrier>("stored by another", "written by a lane");
+  late_and_early([](const simt::Options& options) {
+    const simt::Report report = run_tma<stored_by_another_warp<false>>(options);
+    INFO(report.text());
+    REQUIRE(!report.ok());
+    const int stored = line_of("stored by another warp"), written = line_of("written by a warp");
+    const simt::Violation& v = report.violations[0];
+    CHECK(v.fault ==
+          (options.copies == simt::Copies::late ? simt::Fault::race : simt::Fault::copy_in_flight));
+    const int a = simt::line_of_site(v.site), b = simt::line_of_site(v.other_site);
+    CHECK(std::minmax({a, b}) == std::minmax({stored, written}));
+  });
+  passes<stored_by_another_warp<true>>();
+  finds<stored_half_written<0>>(simt::Fault::uninitialised, "stored half written");
+  passes<stored_half_written<32>>();
+  finds<stored_as_it_came<false>>(simt::Fault::copy_in_flight, "stored as it came");
+  says<stored_as_it_came<false>>("read by a store while the copy of thread 0 is under way");
+  passes<stored_as_it_came<true>>();
+  finds<stored_without_knowing>(simt::Fault::not_waited, "stored without knowing");
+  late_and_early([](const simt::Options& options) {
+    std::vector<float16> stored;
+    run_tma<stored_as_it_came<true>>(options, &stored);
+    for (std::size_t i = 0; i < 40;
+         ++i)  // a piece of row 1 lies one place on, in shared memory alone
+      for (std::size_t x = 0; x < 64; ++x)
+        CHECK(static_cast<float>(stored[i * 64 + x]) ==
+              (i / 16 == 1 ? static_cast<float>((i - 16) * 64 + x + 1) : -1));
+  });
+}
+
+enum class Over { a_wait, nothing, a_vote, a_barrier };
+
+/// A page is stored and written again, by its asker or by others, with all that it takes or less.
+template <Over between, int writers>
+__global__ void written_again(Map, OutMap O, Out) {
+  const Parts p;
+  for (int k = 0; k < 3; ++k) {
+    if (k == 0) write_page(p, 1);
+    fence_proxy_async();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      tma_store(O, p.tile, 0, 8 * k, 0, 0);  //! stored, and written again
+      if (between != Over::nothing) tma_store_wait();
+    }
+    if (between == Over::a_vote) __any_sync(kAllLanes, 1);  // moves values, orders no memory
+    if (between == Over::a_barrier) __syncthreads();
+    if (writers == 1 && threadIdx.x == 0) p.tile[1][1] = float16(2.0f);  //! written by its asker
+    if (writers == 2 && threadIdx.x == 9) p.tile[1][1] = float16(2.0f);  //! written by another
+    if (writers == 128) write_page(p, 2);
+    if (between == Over::nothing && threadIdx.x == 0) tma_store_wait();
+  }
+}
+/// And with one that TMA brings.
+template <bool waits>
+__global__ void loaded_again(Map K, OutMap O, Out) {
+  const Parts p = parts_of(1);
+  write_page(p, 1);
+  fence_proxy_async();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    tma_store(O, p.tile, 0, 0, 0, 0);
+    if (waits) tma_store_wait();
+    mbarrier_arrive_expect(p.full, kTile);
+    tma_load(p.tile, K, 0, 0, 0, p.full);  //! loaded again
+    mbarrier_wait(p.full, 0);
+    tma_store_wait();
+  }
+}
+/// A box of which only the second half is being stored. One thread wrote all of it.
+__global__ void loaded_over_a_half(Map K, OutMap O, Out) {
+  const Parts p = parts_of(1);
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < 32; ++i)
+      for (int x = 0; x < 64; ++x) p.tile[i][x] = float16(1.0f);
+    fence_proxy_async();
+    tma_store(O, p.tile + 16, 0, 0, 0, 0);
+    mbarrier_arrive_expect(p.full, kTile);
+    tma_load(p.tile + 8, K, 0, 0, 0, p.full);  //! loaded over a half
+    mbarrier_wait(p.full, 0);
+    tma_store_wait();
+  }
+}
+/// Two threads have it stored, and both wait, but only of one of the waits the writer knows.
+template <int arrivals>
+__global__ void one_of_two_waited(Map, OutMap O, Out) {
+  const Parts p = parts_of(arrivals);
+  write_page(p, 1);
+  fence_proxy_async();
+  __syncthreads();
+  if (threadIdx.x == 0 || threadIdx.x == 32) {
+    tma_store(O, p.tile, 0, 0, 0, 0);
+    tma_store_wait();
+    if (threadIdx.x == 0 || arrivals == 2) mbarrier_arrive(p.full);
+  }
+  if (threadIdx.x == 64) {
+    mbarrier_wait(p.full, 0);
+    p.tile[15][63] = float16(2.0f);  //! one of two waited
+  }
+}
+/// By a thread that learns of the wait at an mbarrier.
+template <bool waits>
+__global__ void handed_back(Map, OutMap O, Out) {
+  const Parts p = parts_of(1);
+  for (int k = 0; k < 4; ++k) {
+    if (threadIdx.x < 32) {
+      if (k > 0) mbarrier_wait_together(p.full, (k + 1) % 2);
+      for (int i = 0; i < 16; ++i)
+        for (int x = 0; x < 2; ++x) p.tile[i][threadIdx.x * 2 + x] = float16(1.0f);  //! handed back
+      fence_proxy_async();
+      __syncwarp();
+      if (threadIdx.x == 0) mbarrier_arrive(p.full + 1);
+    }
+    if (threadIdx.x == 64) {
+      mbarrier_wait(p.full + 1, k % 2);
+      tma_store(O, p.tile, 0, 8 * k, 0, 0);  //! stored, to be handed back
+      if (waits) tma_store_wait();
+      mbarrier_arrive(p.full);
+      if (!waits) tma_store_wait();
+    }
+  }
+}
+__global__ void stored_twice(Map, OutMap O, Out) {  // reads don't disturb each other
+  const Parts p;
+  write_page(p, 1);
+  fence_proxy_async();
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) {
+    tma_store(O, p.tile, 0, 0, 0, 0);
+    tma_store(O, p.tile, 0, 16, 0, 0);
+  }
+  if (static_cast<float>(float16(p.tile[threadIdx.x % 16][0])) != 1)
+    write_page(p, 2);  // isn't done
+  if (threadIdx.x % 32 == 0) tma_store_wait();
+}
+
+TEST_CASE("a page that is overwritten while a store by TMA reads it is found") {
+  finds<written_again<Over::nothing, 1>>(simt::Fault::copy_in_flight, "written by its asker");
+  finds<written_again<Over::a_vote, 2>>(simt::Fault::copy_in_flight, "written by another");
+  says<written_again<Over::a_vote, 2>>(
+      "written, but the store of thread 0, begun at tests/simt/faults_tma.cpp:" +
+      std::to_string(line_of("stored, and written again")) +
+      ", may still read it: no tma_store_wait comes between");
+  passes<written_again<Over::a_wait, 1>>();
+  passes<written_again<Over::a_barrier, 2>>();
+  passes<written_again<Over::a_barrier, 128>>();
+  finds<loaded_again<false>>(simt::Fault::copy_in_flight, "loaded again");
+  passes<loaded_again<true>>();
+  finds<loaded_over_a_half>(simt::Fault::copy_in_flight, "loaded over a half");
+  finds<one_of_two_waited<1>>(simt::Fault::copy_in_flight, "one of two waited");
+  passes<one_of_two_waited<2>>();
+  finds<handed_back<false>>(simt::Fault::copy_in_flight, "handed back");
+  passes<handed_back<true>>();
+  passes<stored_twice>();
+}
+
+TEST_CASE(
+    "what is stored of a page that is overwritten too early differs: late stores read later") {
+  late_and_early([](const simt::Options& options) {
+    std::vector<float16> stored;
+    CHECK(!run_tma<written_again<Over::nothing, 1>>(options, &stored).ok());
+    // Row 1's pieces have changed places in pairs.
+    const float got = static_cast<float>(stored[64 + 9]);
+    CHECK(got == (options.copies == simt::Copies::late ? 2 : 1));
+  });
+}
+
+__global__ void store_left_under_way(Map, OutMap O, Out) {
+  const Parts p;
+  write_page(p, 1);
+  fence_proxy_async();
+  __syncthreads();
+  if (threadIdx.x == 5) tma_store(O, p.tile, 0, 0, 0, 0);  //! store left under way
+  if (threadIdx.x == 6) tma_store_wait();                  // for its own, and it has none
+}
+template <int first>
+__global__ void stored_from(Map, OutMap O, Out) {
+  const Parts p;
+  write_page(p, 1);
+  write_page(p, 1, 1);
+  fence_proxy_async();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    tma_store(O, p.tile + first, 0, 0, 0, 0);  //! stored from a strange place
+    tma_store_wait();
+  }
+}
+
+TEST_CASE("stores from strange places, and those nobody waits for, are found") {
+  finds<store_left_under_way>(simt::Fault::copy_left, "store left under way");
+  says<store_left_under_way>("no tma_store_wait after it: its 2048 bytes");
+  finds<stored_from<4>>(simt::Fault::misaligned, "stored from a strange place");
+  finds<stored_from<24>>(simt::Fault::shared_bounds, "stored from a strange place");
+  says<stored_from<24>>("tile[39][63]");
+  says<stored_from<24>>("read, but not in the tile");
+  passes<stored_from<16>>();
+}
+
+TEST_CASE("a block doesn't remember the stores of another, and without checks they are done, too") {
+  late_and_early([](simt::Options options) {
+    options.workers = 1;
+    const std::vector<float16> x(64 * 64, float16(1.0f));
+    DeviceArray<float16> device_x(x), device_o(x);
+    DeviceArray<float> out(std::vector<float>(128, -1.0f));
+    const Tensor<const float16> X{device_x.data(), 1, 1, 64, 64, 0, 0, 64};
+    const Tensor<float16> O{device_o.data(), 1, 1, 64, 64, 0, 0, 64};
+    for (const bool checks : {true, false}) {
+      options.checks = options.counters = checks;
+      check_passes(run<written_again<Over::a_barrier, 128>>(3,
+                                                            128,
+                                                            8192,
+                                                            options,
+                                                            tile_map("X", X, 16, 64),
+                                                            tile_map("O", O, 16, 64),
+                                                            argument("out", out)));
+      CHECK(static_cast<float>(device_o.values()[20 * 64]) == 2);
+    }
+    options.checks = true;
+    CHECK(run<store_left_under_way>(3,
+                                    128,
+                                    8192,
+                                    options,
+                                    tile_map("X", X, 16, 64),
+                                    tile_map("O", O, 16, 64),
+                                    argument("out", out))
+              .violation_count == 3);
+  });
+}
+
 /// A ring of two tiles: the last warp to release one fills it again. One thing may be missing.
 enum class Without { nothing, syncwarp, fence, the_last, wait };
 
@@ -796,6 +1134,30 @@ TEST_CASE("copies by TMA, arrivals and waits are counted") {
     const simt::Counters together = run_tma<one_box_together>(options).total;
     CHECK(together.mbarrier_waits == 4);
     CHECK(together.votes == 4);
+  });
+}
+
+// 16 rows, 8 of 16, and none.
+__global__ void three_stores(Map, OutMap O, Out) {
+  const Parts p;
+  write_page(p, 1);
+  fence_proxy_async();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    tma_store(O, p.tile, 0, 0, 0, 0);
+    tma_store(O, p.tile, 0, 32, 0, 0);
+    tma_store(O, p.tile, 1, 0, 0, 0);  // there is no such page
+    tma_store_wait();
+  }
+}
+
+TEST_CASE("stores by TMA are counted") {
+  late_and_early([](const simt::Options& options) {
+    const simt::Counters c = run_tma<three_stores>(options).total;
+    CHECK(c.tma_stores == 3);
+    CHECK(c.tma_store_bytes == (16 + 8) * 128);
+    CHECK(c.tma_store_sectors == (16 + 8) * 4);
+    CHECK(c.global_store_bytes + c.tma_bytes + c.tma_copies == 0);
   });
 }
 

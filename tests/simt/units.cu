@@ -655,6 +655,161 @@ TEST_CASE("boxes that TMA can't copy are refused") {
   CHECK_THROWS_AS(map(x.data(), 64, 64, 264, 64), std::invalid_argument);
   CHECK_THROWS_AS(map(x.data(), 64, 68, 16, 64), std::invalid_argument);
   CHECK_THROWS_AS(map(x.data() + 1, 64, 64, 16, 64), std::invalid_argument);
+  const auto map_for_stores = [&](Index row_stride, int rows, int columns) {
+    tile_map("O", Tensor<float16>{x.data(), 1, 1, 16, 128, 0, 0, row_stride}, rows, columns);
+  };
+  CHECK_THROWS_AS(map_for_stores(128, 16, 64),
+                  std::invalid_argument);  // boxes, not pages, of columns
+  CHECK_THROWS_AS(map_for_stores(132, 16, 128), std::invalid_argument);
+  CHECK_THROWS_AS(map_for_stores(128, 12, 128), std::invalid_argument);
+}
+
+/// Bits that say which element this is.
+template <class T>
+__device__ T marked(int batch, int head, int row, int column) {
+  T result;
+  result.bits =
+      static_cast<std::uint16_t>(((batch * 7 + head) * 1021 + row) * 521 + column * 3 + 1);
+  return result;
+}
+
+/// Every warp has `rows` rows of a head, from first + … on, and a tile of pages of its own. It writes
+/// them for each head in turn, one that isn't there before and behind among them, and stores them.
+template <class T, int D, int rows>
+__global__ void store_pages(const __grid_constant__ TileMap<T> map, int first, int heads) {
+  constexpr int pages = D / 64;
+  SharedMemory memory = shared_memory();
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int batch = static_cast<int>(blockIdx.y) - 1;  // and an item that isn't there
+  const SharedTile<T, 64> tile = memory.tile<T, 64>("tile", 2 * pages * rows) + warp * pages * rows;
+  const int row = first + (static_cast<int>(blockIdx.x) * 2 + warp) * rows;
+  for (int head = -1; head <= heads; ++head) {
+    for (int page = 0; page < pages; ++page) {
+      for (int e = lane; e < rows * 64; e += 32) {
+        const int i = e / 64, x = e % 64;
+        tile[page * rows + i][(x / 8 ^ i % 8) * 8 + x % 8] =
+            marked<T>(batch, head, row + i, page * 64 + x);
+      }
+      fence_proxy_async();
+      __syncwarp();
+      if (lane == 0) tma_store(map, tile + page * rows, page, row, head, batch);
+    }
+    if (lane == 0) {
+      tma_store(map, tile, pages, row, head, batch);  // a page that isn't there
+      tma_store_wait();
+    }
+    __syncwarp();
+  }
+}
+
+/// O [B 2, N, H 3, D] or [B 2, H 3, N, D], with `gap` elements behind every row, in an array that goes
+/// on before and behind it.
+template <class T, int D, int rows>
+void check_stores(int N, int first, int gap, bool heads_in_rows) {
+  const int B = 2, H = 3, before = 128;
+  const int row_stride = (heads_in_rows ? H * D : D) + gap;
+  const int head_stride = heads_in_rows ? D : N * row_stride + 64;
+  const int batch_stride = (heads_in_rows ? N * row_stride : H * head_stride) + 8;
+  std::vector<T> o(std::size_t(before + B * batch_stride + 1024));
+  for (T& element : o) element.bits = 0xabab;
+  DeviceArray<T> device_o(o);
+  const Tensor<T> O{device_o.data() + before, B, H, N, D, batch_stride, head_stride, row_stride};
+  const int blocks = 2;
+  launch<store_pages<T, D, rows>>(dim3(blocks, unsigned(B) + 2),
+                                  dim3(64),
+                                  tile_bytes<T, 64>(2 * D / 64 * rows),
+                                  tile_map("O", O, rows, D),
+                                  first,
+                                  H);
+  for (int b = 0; b < B; ++b)
+    for (int h = 0; h < H; ++h)
+      for (int i = std::max(0, first); i < std::min(N, first + blocks * 2 * rows); ++i)
+        for (int x = 0; x < D; ++x)
+          o[std::size_t(before + b * batch_stride + h * head_stride + i * row_stride + x)] =
+              marked<T>(b, h, i, x);
+  const std::vector<T> got = device_o.values();
+  int wrong = 0;
+  for (std::size_t e = 0; e < o.size(); ++e) wrong += got[e].bits != o[e].bits;
+  INFO("d " << D << ", N " << N << ", " << rows << " rows each from " << first << ", gap " << gap);
+  CHECK(wrong == 0);
+}
+
+template <class T, int D, int rows>
+void check_all_stores() {
+  for (const bool heads_in_rows : {false, true})
+    for (const int gap : {0, 8, 72}) {
+      check_stores<T, D, rows>(4 * rows, 0, gap, heads_in_rows);      // all of it
+      check_stores<T, D, rows>(3 * rows + 5, 0, gap, heads_in_rows);  // 5 rows of the last warp's
+      check_stores<T, D, rows>(1, 0, gap, heads_in_rows);             // one of the first one's
+      check_stores<T, D, rows>(5 * rows, -3, gap, heads_in_rows);     // from row −3 on
+      check_stores<T, D, rows>(4 * rows, 7, gap, heads_in_rows);      // and from row 7
+      check_stores<T, D, rows>(rows, -9 * rows, gap, heads_in_rows);  // none
+    }
+}
+
+TEST_CASE("pages stored by TMA: every element, and nothing else") {
+  if (!is_hopper()) return;
+  late_and_early([] {
+    check_all_stores<float16, 64, 8>();
+    check_all_stores<float16, 128, 32>();
+    check_all_stores<bfloat16, 64, 32>();
+    check_all_stores<bfloat16, 128, 16>();
+  });
+}
+
+/// Pages as they come, by one thread in a block: from rows of one tensor to rows of another, by way of
+/// two tiles. No thread touches them, so there is no fence.
+template <class T, int D>
+__global__ void pass_on(const __grid_constant__ TileMap<const T> from,
+                        const __grid_constant__ TileMap<T> to,
+                        int n) {
+  constexpr int rows = 16, pages = D / 64;
+  SharedMemory memory = shared_memory();
+  const SharedTile<T, 64> tile = memory.tile<T, 64>("tile", 2 * pages * rows);
+  const Shared<Mbarrier> full = memory.array<Mbarrier>("full", 2);
+  if (threadIdx.x != 0) return;
+  for (int s = 0; s < 2; ++s) mbarrier_init(full + s, 1);
+  const auto load = [&](int k) {
+    mbarrier_arrive_expect(full + k % 2, rows * D * 2);
+    tma_load(tile + k % 2 * pages * rows, from, k * rows, 0, 0, full + k % 2);
+  };
+  const int tiles = (n + rows - 1) / rows;
+  load(0);
+  for (int k = 0; k < tiles; ++k) {
+    tma_store_wait();  // for the page that the next load is to take the place of
+    if (k + 1 < tiles) load(k + 1);
+    mbarrier_wait(full + k % 2, k / 2 % 2);
+    for (int page = 0; page < pages; ++page)
+      tma_store(to, tile + (k % 2 * pages + page) * rows, page, k * rows, 0, 0);
+  }
+  tma_store_wait();
+}
+
+TEST_CASE("tiles pass through a block by TMA, in and out") {
+  if (!is_hopper()) return;
+  late_and_early([] {
+    constexpr int D = 128;
+    for (const int n : {1, 16, 47, 200}) {
+      std::vector<float16> x(std::size_t(n * D));
+      for (std::size_t e = 0; e < x.size(); ++e) x[e].bits = static_cast<std::uint16_t>(e + 1);
+      DeviceArray<float16> device_x(x);
+      DeviceArray<float16> device_y(std::vector<float16>(x.size() + 2048, float16(0.0f)));
+      const Tensor<const float16> X{device_x.data(), 1, 1, n, D, 0, 0, D};
+      const Tensor<float16> Y{device_y.data(), 1, 1, n, D, 0, 0, D};
+      launch<pass_on<float16, D>>(dim3(1),
+                                  dim3(32),
+                                  tile_bytes<float16, 64>(2 * D / 64 * 16) + 128,
+                                  tile_map("X", X, 16, D),
+                                  tile_map("Y", Y, 16, D),
+                                  n);
+      const std::vector<float16> y = device_y.values();
+      int wrong = 0;
+      for (std::size_t e = 0; e < y.size(); ++e)
+        wrong += y[e].bits != (e < x.size() ? x[e].bits : 0);
+      INFO(n << " rows");
+      CHECK(wrong == 0);
+    }
+  });
 }
 
 /// Sums the rows of a head by 4 warps, each through ldmatrix, from a ring of 3 tiles that TMA fills.
