@@ -61,8 +61,7 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
   using S = Shape<D>;
   constexpr int kRows = S::kRows, Br = S::Br, Bc = S::Bc, kStage = S::kStage, kPages = S::kPages;
   constexpr int R = kRows / 8, W = kRows / 16;  // a thread has R rows, a warp W pieces of 16
-  constexpr bool kKeepQ = S::kKeepQ;
-  const unsigned thread = thread_index();  // once: the loops have no time to read it anew
+  const unsigned thread = thread_index();       // once: the loops have no time to read it anew
   SharedMemory memory = shared_memory();
   const SharedTile<T, 64> sQ = memory.tile<T, 64>("sQ", kPages * Br);
   const SharedTile<T, 64> sK = memory.tile<T, 64>("sK", 2 * kPages * kStage);
@@ -113,9 +112,9 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
     }
   }
   //# endregion
-  std::uint32_t q_tile[kKeepQ ? D / 16 : 1][W][4];
-  float mc_rows[R] = {}, l_tile[W][4] = {}, o_tile[W][D / 8][4] = {};
-  for (int r = 0; r < R; ++r) sM[r * kThreads] = -INFINITY;
+  std::uint32_t q_tile[S::kKeepQ ? D / 16 : 1][W][4];
+  float mc_rows[R], l_tile[W][4] = {}, o_tile[W][D / 8][4] = {};
+  for (int r = 0; r < R; ++r) sM[r * kThreads] = -INFINITY, mc_rows[r] = -3e38f;
   unsigned finished = 0;  // rows that are done: bit r for row g + 8r
   Global<const T> k_next = gK[first_key] + (copy_row * k_stride + copy_column);
   Global<const T> v_next = gV[first_key] + (copy_row * v_stride + copy_column);
@@ -141,7 +140,7 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
         load_tile<kStage, D>(v_copy.behind(there), v_next, v_stride, left, columns);
       }
       //# endregion
-      if (kKeepQ && stage == 0)
+      if (S::kKeepQ && stage == 0)
         for (int x = 0; x < D; x += 16)
           for (int w = 0; w < W; ++w) ldmatrix_x4(q_tile[x / 16][w], q_place.at(16 * w, x));
       const auto keys = [&](int part, bool calm) {  // of the stage; calm: there is no test to make
@@ -151,8 +150,8 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
         float s_tile[W][Bc / 8][4] = {};
 #pragma unroll
         for (int x = 0; x < D; x += 16) {
-          std::uint32_t(&q)[W][4] = q_tile[kKeepQ ? x / 16 : 0];
-          for (int w = 0; w < W && !kKeepQ; ++w) ldmatrix_x4(q[w], q_place.at(16 * w, x));
+          std::uint32_t(&q)[W][4] = q_tile[S::kKeepQ ? x / 16 : 0];
+          for (int w = 0; w < W && !S::kKeepQ; ++w) ldmatrix_x4(q[w], q_place.at(16 * w, x));
 #pragma unroll
           for (int n = 0; n < Bc / 8; n += 2) {
             std::uint32_t k[2][2];
@@ -163,41 +162,45 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
           }
         }
         //# endregion
+        // m moves until one tile that all see, then only where P would have no room.
+        bool grew = exact || j0 < all_first + Bc;
         if (!calm && (exact || j0 < all_first || j0 + Bc > all_last)) {
           const BlockMask tile = seen.from_key(j0);
 #pragma unroll
           for (int r = 0; r < R; ++r) {  // rows g, g + 8, …
+            float(&s_i)[Bc / 8][4] = s_tile[r / 2];
+            const int i = row + 8 * r, e = r % 2 * 2;  // its elements in a piece: e and e + 1
             //# region mask  of row i, only the keys that query i sees; the others have P = 0
-            const int i = row + 8 * r;
             const int first = tile.first(i), last = finished >> r & 1 ? 0 : tile.last(i);
             for (int n = 0; n < Bc / 8; ++n)
               for (int y = 0; y < 2; ++y)
                 if (const int k = 8 * n + 2 * t + y; k < first || k >= last)
-                  s_tile[r / 2][n][r % 2 * 2 + y] = -INFINITY;
+                  s_i[n][e + y] = -INFINITY;
             //# endregion
+            float largest = -INFINITY;
+            for (int n = 0; n < Bc / 8; ++n) largest = max(largest, max(s_i[n][e], s_i[n][e + 1]));
+            grew |= largest * c - mc_rows[r] > 8;
           }
         }
-        // After one tile that all see every row has an m.
-        if (!calm && (exact || j0 < all_first + Bc)) {
+        if (!calm && __any_sync(kAllLanes, grew)) {
 #pragma unroll
           for (int r = 0; r < R; ++r) {
             float(&s_i)[Bc / 8][4] = s_tile[r / 2];
             float(&o_i)[D / 8][4] = o_tile[r / 2];
-            const int e = r % 2 * 2;  // its elements in a piece: e and e + 1
+            const int e = r % 2 * 2;
             //# region rowmax  m = max(m, max s), of 4 neighbouring threads that share the row
             const float m_old = sM[r * kThreads];
             float m = m_old;
             for (int n = 0; n < Bc / 8; ++n) m = max(m, max(s_i[n][e], s_i[n][e + 1]));
-            for (int other = 1; other < 4; other *= 2)
-              m = max(m, __shfl_xor_sync(kAllLanes, m, other));
+            for (int by = 1; by < 4; by *= 2) m = max(m, __shfl_xor_sync(kAllLanes, m, by));
+            if (!exact && !(m * c - mc_rows[r] > 8)) m = m_old;  // P is at most 2^8
             sM[r * kThreads] = m;
             //# endregion
             //# region rescale  what was summed under m_old is brought under m
-            if (exact || j0 > some_first) {  // or nothing was
-              const float alpha = m_old == -INFINITY ? 0 : exp2_approx((m_old - m) * c);
-              l_tile[r / 2][e] *= alpha;
-              for (int n = 0; n < D / 8; ++n) o_i[n][e] *= alpha, o_i[n][e + 1] *= alpha;
-            }
+            const float alpha = m_old == -INFINITY ? 1 : exp2_approx((m_old - m) * c);
+            l_tile[r / 2][e] *= alpha;
+            for (int n = 0; n < D / 8 && m_old != -INFINITY; ++n)
+              o_i[n][e] *= alpha, o_i[n][e + 1] *= alpha;
             //# endregion
             mc_rows[r] = m == -INFINITY ? -3e38f : m * c;  // no m: a finite score has P = ∞
             if (m != -INFINITY && fabsf(m * c) > kHuge) {  // 2^(c s − c m) could be anything

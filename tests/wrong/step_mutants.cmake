@@ -3,7 +3,7 @@
 set(in_flight "data of a copy touched before its wait")
 set(both "${in_flight} and ${race}")
 
-fa_step_mutant(unchanged STEPS 1 4 5i 5p 6d CAUSE "none: a copy of the step"
+fa_step_mutant(unchanged STEPS 1 4 5i 5p 6f CAUSE "none: a copy of the step"
   FIND "using namespace fa;" REPLACE "using namespace fa;")
 
 # --- barriers and waits ---
@@ -95,26 +95,26 @@ fa_step_mutant(swizzle_of_one_side STEPS 5k CAUSE "tiles are copied plainly and 
 fa_step_mutant(swizzle_of_one_side STEPS 5p CAUSE "tiles are copied plainly and read swizzled"
   FIND "Place<T, kStage> k_copy(sK, copy_row, copy_column)"
   REPLACE "Place<T, kStage> k_copy(sK, copy_row, copy_column ^ copy_row % 8 * 8)")
-fa_step_mutant(q_read_plainly STEPS 5p 6d CAUSE "Q is read as if its rows were not swizzled"
+fa_step_mutant(q_read_plainly STEPS 5p 6f CAUSE "Q is read as if its rows were not swizzled"
   FIND "q_place(sQ, row0 + below, beside)" REPLACE "q_place(sQ, row0 + below, beside ^ lane % 8 * 8)")
-fa_step_mutant(k_lanes STEPS 5j 5p 6d CAUSE "ldmatrix takes K's four matrices in Q's order"
+fa_step_mutant(k_lanes STEPS 5j 5p 6f CAUSE "ldmatrix takes K's four matrices in Q's order"
   FIND "k_place(sK, lane % 8 + beside, lane % 16 / 8 * 8)" REPLACE "k_place(sK, below, beside)")
-fa_step_mutant(q_lanes STEPS 5j 5p 6d CAUSE "ldmatrix takes Q's four matrices in K's order"
+fa_step_mutant(q_lanes STEPS 5j 5p 6f CAUSE "ldmatrix takes Q's four matrices in K's order"
   FIND "q_place(sQ, row0 + below, beside)"
   REPLACE "q_place(sQ, row0 + lane % 8 + beside, lane % 16 / 8 * 8)")
-fa_step_mutant(second_part STEPS 5o 6d CAUSE "the second 64 keys of a stage get the first ones' values"
+fa_step_mutant(second_part STEPS 5o 6f CAUSE "the second 64 keys of a stage get the first ones' values"
   FIND ".at(part + k0, 8 * n)" REPLACE ".at(k0, 8 * n)")
-fa_step_mutant(second_rows STEPS 5p 6d CAUSE "the warp's second 16 queries are the first once more"
+fa_step_mutant(second_rows STEPS 5p 6f CAUSE "the warp's second 16 queries are the first once more"
   FIND "ldmatrix_x4(q_tile[x / 16][w], q_place.at(16 * w, x))" REPLACE "ldmatrix_x4(q_tile[x / 16][w], q_place.at(0, x))")
 fa_step_mutant(k_lanes STEPS 2 5i CAUSE "ldmatrix takes K's four matrices in Q's order"
   FIND "k_below = lane % 8 + beside, k_beside = lane % 16 / 8 * 8" REPLACE "k_below = below, k_beside = beside")
 fa_step_mutant(q_lanes STEPS 2 5i CAUSE "ldmatrix takes Q's four matrices in K's order"
   FIND "at(sQ, row0 + 16 * w + below, x + beside)" REPLACE "at(sQ, row0 + 16 * w + k_below, x + k_beside)")
-fa_step_mutant(v_not_transposed STEPS 2 5i 5p 6d CAUSE "V is not transposed"
+fa_step_mutant(v_not_transposed STEPS 2 5i 5p 6f CAUSE "V is not transposed"
   FIND "ldmatrix_x4_trans(v[0], v[1]," REPLACE "ldmatrix_x4(v[0], v[1],")
 fa_step_mutant(v_halves STEPS 1 CAUSE "the two halves of V's register are exchanged"
   FIND "pair<T>(sV[k][y], sV[k + 1][y])" REPLACE "pair<T>(sV[k + 1][y], sV[k][y])")
-fa_step_mutant(p_swapped STEPS 1 4 5f 5i 5p 6d CAUSE "two of P's four registers are exchanged"
+fa_step_mutant(p_swapped STEPS 1 4 5f 5i 5p 6f CAUSE "two of P's four registers are exchanged"
   FIND "s_tile[w][k0 / 8 + a / 2][a % 2 * 2]" REPLACE "s_tile[w][k0 / 8 + a % 2][a / 2 * 2]")
 fa_step_mutant(second_rows STEPS 5a 5i CAUSE "the warp's second 16 queries are the first once more"
   FIND "row0 + 16 * w + below" REPLACE "row0 + below")
@@ -142,19 +142,19 @@ fa_step_mutant(rows_stored STEPS 5i 5p FAULT "${beyond}" CAUSE "rows of O beyond
   FIND "row0 + i < rows && x < columns" REPLACE "x < columns")
 fa_step_mutant(columns_stored STEPS 5i 5p FAULT "${beyond}" CAUSE "columns of O beyond d are stored"
   FIND "row0 + i < rows && x < columns" REPLACE "row0 + i < rows")
-fa_step_mutant(lse_rows_stored STEPS 5i 5p 6d FAULT "${beyond}" CAUSE "LSE beyond the last query is stored"
+fa_step_mutant(lse_rows_stored STEPS 5i 5p 6f FAULT "${beyond}" CAUSE "LSE beyond the last query is stored"
   FIND "t < R && i < rows" REPLACE "t < R")
-fa_step_mutant(row_stored STEPS 5i 6d FAULT "${beyond}" CAUSE "LSE has one row more than there are queries"
+fa_step_mutant(row_stored STEPS 5i 6f FAULT "${beyond}" CAUSE "LSE has one row more than there are queries"
   FIND "t < R && i < rows" REPLACE "t < R && i <= rows")
 fa_step_mutant(row_missing STEPS 6d CAUSE "O lacks the block's last row"
   FIND "if (row0 + i < rows)" REPLACE "if (row0 + i < rows - 1)")
-fa_step_mutant(lse_of_other_row STEPS 5i 6d CAUSE "a row's first thread keeps m and l of the last row for LSE"
+fa_step_mutant(lse_of_other_row STEPS 5i 6f CAUSE "a row's first thread keeps m and l of the last row for LSE"
   FIND "if (t == r) m_mine" REPLACE "if (t == 0) m_mine")
 fa_step_mutant(pieces_exchanged STEPS 5i 6d CAUSE "a piece of O is stored where the one beside it belongs"
   FIND "O.row_stride + x), pieces[n]" REPLACE "O.row_stride + x), pieces[n ^ 1]")
 fa_step_mutant(v_of_other_head STEPS 1 4 CAUSE "V is read with another head map than K"
   FIND "gV = V.head(b, h / (Q.H / K.H))" REPLACE "gV = V.head(b, h % K.H)")
-fa_step_mutant(v_of_other_head STEPS 6d CAUSE "V is read with another head map than K"
+fa_step_mutant(v_of_other_head STEPS 6f CAUSE "V is read with another head map than K"
   FIND "maps.V, first_key + key, kv, b" REPLACE "maps.V, first_key + key, h % K.H, b")
 fa_step_mutant(v_of_other_head STEPS 5i 5p CAUSE "V is read with another head map than K"
   FIND "gV = V.head(b, kv)" REPLACE "gV = V.head(b, h % K.H)")
@@ -165,25 +165,25 @@ fa_step_mutant(head_not_mapped STEPS 5i 5p FAULT "${beyond}"
 # --- the mask ---
 fa_step_mutant(mask_one_more STEPS 1 5b CAUSE "the mask is one query late: a causal mask shows j <= i + 1"
   FIND "mask.visible(i0 + i, " REPLACE "mask.visible(i0 + i + 1, ")
-fa_step_mutant(mask_one_more STEPS 5l 5p 6d CAUSE "the mask is one query late: a causal mask shows j <= i + 1"
+fa_step_mutant(mask_one_more STEPS 5l 5p 6f CAUSE "the mask is one query late: a causal mask shows j <= i + 1"
   FIND "0 : tile.last(i);" REPLACE "0 : tile.last(i + 1);")
-fa_step_mutant(mask_one_fewer STEPS 5p 6d CAUSE "the mask is one query early: a causal mask shows j < i"
+fa_step_mutant(mask_one_fewer STEPS 5p 6f CAUSE "the mask is one query early: a causal mask shows j < i"
   FIND "0 : tile.last(i);" REPLACE "0 : tile.last(i - 1);")
 fa_step_mutant(mask_one_more STEPS 5c 5i CAUSE "the mask is one query late: a causal mask shows j <= i + 1"
   FIND "last = tile.last(i);" REPLACE "last = tile.last(i + 1);")
 fa_step_mutant(mask_one_fewer STEPS 5c 5i CAUSE "the mask is one query early: a causal mask shows j < i"
   FIND "last = tile.last(i);" REPLACE "last = tile.last(i - 1);")
-fa_step_mutant(window_one_more STEPS 5c 5i 5p 6d CAUSE "the window's left end is one query early"
+fa_step_mutant(window_one_more STEPS 5c 5i 5p 6f CAUSE "the window's left end is one query early"
   FIND "first = tile.first(i)," REPLACE "first = tile.first(i - 1),")
 fa_step_mutant(all_visible STEPS 1 CAUSE "a tile that some queries see in part takes no mask test"
   FIND "j0 + Bc <= keys_of_all.last" REPLACE "j0 < keys_of_all.last")
 fa_step_mutant(all_visible STEPS 5k 5p CAUSE "a tile that some queries see in part takes no mask test"
   FIND "whole = j0 >= all_first && j0 + Bc <= all_last" REPLACE "whole = j0 >= all_first && j0 < all_last")
-fa_step_mutant(left_edge STEPS 5q 6d CAUSE "a tile in which some queries' keys begin takes no mask test"
+fa_step_mutant(left_edge STEPS 5q 6f CAUSE "a tile in which some queries' keys begin takes no mask test"
   FIND "exact || j0 < all_first || j0 + Bc > all_last" REPLACE "exact || j0 + Bc > all_last")
-fa_step_mutant(right_edge STEPS 5q 6d CAUSE "a tile in which some queries' keys end takes no mask test"
+fa_step_mutant(right_edge STEPS 5q 6f CAUSE "a tile in which some queries' keys end takes no mask test"
   FIND "exact || j0 < all_first || j0 + Bc > all_last" REPLACE "exact || j0 < all_first")
-fa_step_mutant(warp_skips STEPS 5k 5p 6d CAUSE "a warp skips a tile that its first query doesn't see"
+fa_step_mutant(warp_skips STEPS 5k 5p 6f CAUSE "a warp skips a tile that its first query doesn't see"
   FIND "some_last = seen.last(row0 + kRows - 1)" REPLACE "some_last = seen.last(row0)")
 fa_step_mutant(all_visible STEPS 5c 5i CAUSE "a tile that some queries see in part takes no mask test"
   FIND "tile.last(0) >= Bc" REPLACE "tile.last(0) > 0")
@@ -193,22 +193,25 @@ fa_step_mutant(empty_row STEPS 1 5d CAUSE "a query that sees no key divides by l
   FIND "mask.keys(i).empty() ? 1 : l" REPLACE "l")
 
 # --- the recurrence ---
-fa_step_mutant(o_not_rescaled STEPS 1 4 5d 5i 5p 6d CAUSE "O is not rescaled when the maximum moves"
+fa_step_mutant(o_not_rescaled STEPS 1 4 5d 5i 5p 6f CAUSE "O is not rescaled when the maximum moves"
   FIND "o_i[n][e] *= alpha, o_i[n][e + 1] *= alpha;" REPLACE "{}")
 fa_step_mutant(l_not_rescaled STEPS 1 5c CAUSE "l is not rescaled when the maximum moves"
   FIND "l *= alpha;" REPLACE "")
-fa_step_mutant(l_not_rescaled STEPS 5e 5i 5p 6d CAUSE "l is not rescaled when the maximum moves"
+fa_step_mutant(l_not_rescaled STEPS 5e 5i 5p 6f CAUSE "l is not rescaled when the maximum moves"
   FIND "l_tile[r / 2][e] *= alpha;" REPLACE "")
-fa_step_mutant(rescaled_too_late STEPS 5q 6d
-  CAUSE "a second tile rescales nothing where the first key lies inside the first one"
-  FIND "exact || j0 > some_first" REPLACE "exact || j0 >= some_first + Bc")
 fa_step_mutant(max_of_two STEPS 1 5d CAUSE "the maximum is taken over 2 of the 4 threads of a row"
   FIND "other < 4; other *= 2) m = max" REPLACE "other < 2; other *= 2) m = max")
-fa_step_mutant(max_of_two STEPS 5m 5p 6d CAUSE "the maximum is taken over 2 of the 4 threads of a row"
+fa_step_mutant(max_of_two STEPS 5m 5p CAUSE "the maximum is taken over 2 of the 4 threads of a row"
   FIND "other < 4; other *= 2)" REPLACE "other < 2; other *= 2)")
+fa_step_mutant(max_of_two STEPS 5q 6f CAUSE "the maximum is taken over 2 of the 4 threads of a row"
+  FIND "by < 4; by *= 2)" REPLACE "by < 2; by *= 2)")
+fa_step_mutant(m_of_neighbours STEPS 5q 6f CAUSE "m moves in all rows of a warp where one row asks for it"
+  FIND "if (!exact && !(m * c - mc_rows[r] > 8)) m = m_old;" REPLACE "")
+fa_step_mutant(m_stays STEPS 5q 6f CAUSE "m moves only for a score that has passed it by 2^8, in the second pass too"
+  FIND "if (!exact && !(m * c" REPLACE "if (!(m * c")
 fa_step_mutant(sum_of_two STEPS 1 5d CAUSE "l is summed over 2 of the 4 threads of a row"
   FIND "other < 4; other *= 2) l += " REPLACE "other < 2; other *= 2) l += ")
-fa_step_mutant(ones_of_half STEPS 5e 5i 5p 6d CAUSE "half of the ones that P is multiplied with are 0"
+fa_step_mutant(ones_of_half STEPS 5e 5i 5p 6f CAUSE "half of the ones that P is multiplied with are 0"
   FIND "{round_pair<T>(1, 1), round_pair<T>(1, 1)}" REPLACE "{round_pair<T>(1, 1), round_pair<T>(0, 0)}")
 fa_step_mutant(no_slack_test STEPS 5d 5i CAUSE "m moves for no score: P overflows 16 bits"
   FIND "constexpr float kSlack = 8;" REPLACE "constexpr float kSlack = 1e30f;")
@@ -218,19 +221,19 @@ fa_step_mutant(no_huge STEPS 5b 5d CAUSE "no care for huge scores: 2^(c s - c m)
   FIND "if (fabsf(mc) > kHuge)" REPLACE "if (false)")
 fa_step_mutant(no_huge STEPS 5f 5i CAUSE "no care for huge scores: 2^(c s - c m) in one rounding"
   FIND "if (fabsf(mc_rows[r]) > kHuge) {" REPLACE "if (false) {")
-fa_step_mutant(no_huge STEPS 5l 5p 6a 6b 6d CAUSE "no care for huge scores: 2^(c s - c m) in one rounding"
+fa_step_mutant(no_huge STEPS 5l 5p 6a 6b 6f CAUSE "no care for huge scores: 2^(c s - c m) in one rounding"
   FIND "if (m != -INFINITY && fabsf(m * c) > kHuge) {" REPLACE "if (false) {")
-fa_step_mutant(sign_ignored STEPS 5b 5i 5p 6d CAUSE "a negative scale is taken as positive"
+fa_step_mutant(sign_ignored STEPS 5b 5i 5p 6f CAUSE "a negative scale is taken as positive"
   FIND "if (scale < 0)" REPLACE "if (false)")
 fa_step_mutant(base_e STEPS 5b CAUSE "2^(scale s) instead of e^(scale s)"
   FIND "c = size * 1.44269504f" REPLACE "c = size")
 fa_step_mutant(lse_base_2 STEPS 5b CAUSE "LSE has m in powers of 2"
   FIND "= m * size + logf" REPLACE "= m * c + logf")
-fa_step_mutant(lse_base_2 STEPS 5i 5p 6d CAUSE "LSE has m in powers of 2"
+fa_step_mutant(lse_base_2 STEPS 5i 5p 6f CAUSE "LSE has m in powers of 2"
   FIND "= m_mine * size + logf" REPLACE "= m_mine * c + logf")
 
 # --- the optimistic maximum and the second pass ---
-fa_step_mutant(max_too_early STEPS 5m 5p 5q 6d
+fa_step_mutant(max_too_early STEPS 5m 5p 5q 6f
   CAUSE "m is fixed by the first tiles, though a query may see nothing of them"
   FIND "exact || j0 < all_first + Bc" REPLACE "exact || j0 <= some_first"
   FIND2 "-INFINITY ? -3e38f" REPLACE2 "-INFINITY ? 0")  # else the second pass makes it good
@@ -239,15 +242,17 @@ fa_step_mutant(no_second_pass STEPS 5p FAULT "${race}" CAUSE "no second pass for
   FIND "if (exact || !__syncthreads_or(finished != (1u << R) - 1)) break;" REPLACE "break;")
 fa_step_mutant(no_second_pass STEPS 5l 5m 6d CAUSE "no second pass for the rows whose first one failed"
   FIND "if (exact || !__syncthreads_or(finished != (1u << R) - 1)) break;" REPLACE "break;")
+fa_step_mutant(no_second_pass STEPS 6f CAUSE "no second pass for the rows whose first one failed"
+  FIND "if (exact || !__any_sync(kAllLanes, __syncthreads_or(finished != (1u << R) - 1))) break;" REPLACE "break;")
 fa_step_mutant(l_not_reset STEPS 5l CAUSE "the second pass adds to the l of the first"
   FIND "m_rows[r] = -INFINITY, l_tile[r / 2][e] = 0;" REPLACE "m_rows[r] = -INFINITY;")
-fa_step_mutant(l_not_reset STEPS 5p 6d CAUSE "the second pass adds to the l of the first"
+fa_step_mutant(l_not_reset STEPS 5p 6f CAUSE "the second pass adds to the l of the first"
   FIND "sM[r * kThreads] = -INFINITY, l_tile[r / 2][e] = 0;" REPLACE "sM[r * kThreads] = -INFINITY;")
-fa_step_mutant(o_not_reset STEPS 5l 5p 6d CAUSE "the second pass adds to the O of the first"
+fa_step_mutant(o_not_reset STEPS 5l 5p 6f CAUSE "the second pass adds to the O of the first"
   FIND "for (int n = 0; n < D / 8; ++n) o_i[n][e] = o_i[n][e + 1] = 0;" REPLACE "")
-fa_step_mutant(all_reset STEPS 5l 6d CAUSE "what is done is reset too, and the second pass leaves it out"
+fa_step_mutant(all_reset STEPS 5l 6f CAUSE "what is done is reset too, and the second pass leaves it out"
   FIND "if (exact || (finished >> r & 1)) continue;" REPLACE "if (exact) continue;")
-fa_step_mutant(finished_again STEPS 5m 5p 6d CAUSE "the second pass sums up rows that are done once more"
+fa_step_mutant(finished_again STEPS 5m 5p 6f CAUSE "the second pass sums up rows that are done once more"
   FIND "finished >> r & 1 ? 0 : tile.last(i)" REPLACE "tile.last(i)")
 
 # --- TMA and its barriers ---
@@ -259,6 +264,10 @@ set(not_fenced "copy without a fence_proxy_async before it")
 fa_step_mutant(no_wait_for_q STEPS 6a 6d FAULT "block ends with a copy under way and ${in_flight}"
   CAUSE "no wait for the bytes of Q"
   FIND "mbarrier_wait(q_full, 0);
+    for (int x" REPLACE "for (int x")
+fa_step_mutant(no_wait_for_q STEPS 6f FAULT "block ends with a copy under way and ${in_flight}"
+  CAUSE "no wait for the bytes of Q"
+  FIND "mbarrier_wait_together(q_full, 0);
     for (int x" REPLACE "for (int x")
 # Phases run ahead of the copies, and all the rest follows.
 set(ahead "block ends with a copy under way and ${in_flight} and ${arrivals} and ${bytes}")
@@ -281,14 +290,14 @@ fa_step_mutant(no_barrier STEPS 6b FAULT "${not_waited} and ${race} and ${parity
 fa_step_mutant(no_wait_for_empty STEPS 6c FAULT "${not_waited} and ${arrivals} and ${race}"
   CAUSE "a stage is filled anew while warps read it"
   FIND "mbarrier_wait(empty + (turn - 1) % 2, (turn - 1) / 2 % 2);" REPLACE "")
-fa_step_mutant(no_fence STEPS 6b 6d FAULT "${not_fenced}" CAUSE "no fence between what was read and the copy over it"
+fa_step_mutant(no_fence STEPS 6b 6f FAULT "${not_fenced}" CAUSE "no fence between what was read and the copy over it"
   FIND "fence_proxy_async();  // what was read there is read" REPLACE "")
 fa_step_mutant(no_syncwarp STEPS 6c FAULT "${race}"
   CAUSE "lane 0 says that its warp has read the stage while others still read"
   FIND "__syncwarp();  // all lanes have read the stage" REPLACE "")
-fa_step_mutant(expect_half STEPS 6b 6d FAULT "${bytes}" CAUSE "the barrier is told of K's bytes alone"
+fa_step_mutant(expect_half STEPS 6b 6f FAULT "${bytes}" CAUSE "the barrier is told of K's bytes alone"
   FIND "full + turn % 2, 4 * kStage * D" REPLACE "full + turn % 2, 2 * kStage * D")
-fa_step_mutant(k_v_exchanged STEPS 6b 6d CAUSE "the stages of K and V are exchanged"
+fa_step_mutant(k_v_exchanged STEPS 6b 6f CAUSE "the stages of K and V are exchanged"
   FIND "sK + here, maps.K" REPLACE "sK + here, maps.V" FIND2 "sV + here, maps.V" REPLACE2 "sV + here, maps.K")
 fa_step_mutant(two_refill STEPS 6c
   FAULT "block ends with a copy under way and ${in_flight} and ${not_waited} and ${arrivals} and ${bytes}"
@@ -330,6 +339,40 @@ fa_step_mutant(not_passed_before STEPS 6d FAULT "${parity}"
   FIND "kStage = D > 64 ? Bc : 2 * Bc;" REPLACE "kStage = Bc;"
   FIND2 "pass_by(min(some_first / kStage, stages));" REPLACE2 "stage = some_first / kStage;")
 
+# --- where a stage asks for the next one ---
+fa_step_mutant(no_wait_for_empty STEPS 6e 6f FAULT "${not_waited} and ${arrivals} and ${race}"
+  CAUSE "a stage is filled anew while warps read it"
+  FIND "mbarrier_wait_together(empty + (turn - 1) % 2, (turn - 1) / 2 % 2);" REPLACE "")
+fa_step_mutant(refill_each_part STEPS 6e FAULT "${in_flight} and ${arrivals} and ${bytes}"
+  CAUSE "each part of a stage asks for the next stage"
+  FIND "part == 0 && k0 == S::kRefill" REPLACE "k0 == S::kRefill")
+fa_step_mutant(refill_never STEPS 6e FAULT "${parity}" CAUSE "a stage that is computed doesn't ask for the next one"
+  FIND "k0 == S::kRefill" REPLACE "k0 == Bc")
+
+# --- O by TMA ---
+fa_step_mutant(no_fence_for_o STEPS 6f FAULT "${not_fenced}"
+  CAUSE "no fence between what was written and its copy"
+  FIND "fence_proxy_async();  // what this lane wrote can be copied" REPLACE "")
+fa_step_mutant(no_syncwarp_for_o STEPS 6f FAULT "${race}" CAUSE "O is copied before all lanes wrote it"
+  FIND "__syncwarp();
+  if (lane == 0) {
+    for (int page" REPLACE "if (lane == 0) {
+    for (int page")
+fa_step_mutant(no_syncwarp_before_o STEPS 6f FAULT "${race}"
+  CAUSE "O is written over Q while a lane may still read it"
+  FIND "__syncwarp();                  // no lane reads Q" REPLACE "// no lane reads Q")
+fa_step_mutant(no_wait_for_o STEPS 6f FAULT "block ends with a copy under way"
+  CAUSE "no wait until O is copied"
+  FIND "tma_store_wait();  // " REPLACE "// ")
+fa_step_mutant(o_of_other_warp STEPS 6f CAUSE "all warps copy the first one's rows"
+  FIND "sQ + (page * Br + row0), page" REPLACE "sQ + page * Br, page")
+fa_step_mutant(o_first_page STEPS 6f CAUSE "the second 64 columns of O aren't stored"
+  FIND "page < kPages" REPLACE "page < 1")
+fa_step_mutant(o_of_other_head STEPS 6f CAUSE "O is stored where K's head is"
+  FIND "i0 + row0, h, b)" REPLACE "i0 + row0, kv, b)")
+fa_step_mutant(empty_row STEPS 6f CAUSE "a query that sees no key divides by l = 0"
+  FIND "if (seen.last(row + 8 * r) <= seen.first(row + 8 * r)) l_tile" REPLACE "if (false) l_tile")
+
 # --- the fast lane ---
 fa_step_mutant(calm_too_early STEPS 5r CAUSE "the fast lane begins with the stage that gives rows their m"
   FIND "from >= all_first + Bc" REPLACE "from >= all_first")
@@ -341,6 +384,6 @@ fa_step_mutant(calm_again STEPS 5r CAUSE "the fast lane is taken in the second p
   FIND "!exact && from >= " REPLACE "from >= ")
 fa_step_mutant(calm_half STEPS 5r CAUSE "the fast lane leaves out a stage's second part"
   FIND "part += Bc) keys(part, true);" REPLACE "part += kStage) keys(part, true);")
-fa_step_mutant(calm_twice STEPS 6d FAULT "${in_flight} and ${arrivals} and ${bytes}"
+fa_step_mutant(calm_twice STEPS 6f FAULT "${in_flight} and ${arrivals} and ${bytes}"
   CAUSE "the fast lane takes a stage's first part twice"
   FIND "keys(part, true)" REPLACE "keys(0, true)")

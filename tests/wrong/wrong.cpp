@@ -134,4 +134,4 @@ TEST_CASE("Every known mistake in steps 5a to 5i is caught") {
 TEST_CASE("Every known mistake in steps 5j to 6c is caught") {
   catch_every_mistake(Of::steps_to_6c);
 }
-TEST_CASE("Every known mistake in step 6d is caught") { catch_every_mistake(Of::other_steps); }
+TEST_CASE("Every known mistake in steps 6d to 6f is caught") { catch_every_mistake(Of::other_steps); }

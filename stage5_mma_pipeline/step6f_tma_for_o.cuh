@@ -1,0 +1,299 @@
+// Step 6f: O leaves by TMA. A warp writes its rows into shared memory, and one lane asks for their
+// copy, which leaves out rows that O doesn't have.
+//
+// Costs: as step 6e, without the loads, addresses and stores of O's copy.
+// Look first at what stands between the last store to shared memory and the end of the block.
+#pragma once
+
+#include "common/cuda/device.cuh"
+
+namespace stage5::step6f {
+inline namespace FA_TARGET {
+using namespace fa;
+
+/// Beyond 2^20 the rounding of c·m would no longer be small beside 1.
+constexpr float kHuge = 1 << 20;
+/// Where l is more, scores may have passed m by more than P has room for: 2^16 in float16.
+constexpr float kMostL = 1 << 24;
+constexpr int kWarps = 4, kThreads = 32 * kWarps;
+template <int D>
+struct Shape {
+  static constexpr int kRows = D > 128 ? 16 : 32;      // queries of a warp
+  static constexpr int Br = kWarps * kRows;            // and of the block
+  static constexpr int Bc = D > 128 ? 32 : 64;         // keys whose scores are in registers
+  static constexpr int kStage = D > 64 ? Bc : 2 * Bc;  // keys that arrive together
+  static constexpr bool kKeepQ = D <= 64;              // Q's fragments stay in registers
+  static constexpr int kPages = (D + 63) / 64;         // of 64 columns
+  static constexpr int kRefill = D > 64 ? 0 : 16;      // in P V at this key: ask for the next
+};
+template <int D>
+constexpr std::size_t kSharedBytes =
+    128 * Shape<D>::kPages*(Shape<D>::Br + 4 * Shape<D>::kStage) + Shape<D>::Br * 16 + 3 * 128;
+
+/// Grid: one block a tile of queries, Nq/Br · Hq · B in x alone (y and z end at 65,535).
+/// Block: 4 warps. Shared memory: Q, two stages of K and V in T, m: 82, 98 KiB for D = 64, 128.
+template <class T, int D>
+__global__ void __launch_bounds__(kThreads)
+    attention_kernel(GlobalTensor<const T> Q,  // [B, Hq, Nq, d]
+                     GlobalTensor<const T> K,  // [B, Hkv, Nkv, d]
+                     GlobalTensor<const T>,    // V [B, Hkv, Nkv, d], read through its map
+                     GlobalTensor<T>,          // O [B, Hq, Nq, d], written through its map
+                     Global<float> LSE,        // [B, Hq, Nq]
+                     float scale,              // usually 1/√d
+                     Mask mask,                // which keys each query sees
+                     const __grid_constant__ TileMaps<T> maps) {
+  using S = Shape<D>;
+  constexpr int kRows = S::kRows, Br = S::Br, Bc = S::Bc, kStage = S::kStage, kPages = S::kPages;
+  constexpr int R = kRows / 8, W = kRows / 16;  // a thread has R rows, a warp W pieces of 16
+  const unsigned thread = thread_index();       // once: the loops have no time to read it anew
+  SharedMemory memory = shared_memory();
+  const SharedTile<T, 64> sQ = memory.tile<T, 64>("sQ", kPages * Br);
+  const SharedTile<T, 64> sK = memory.tile<T, 64>("sK", 2 * kPages * kStage);
+  const SharedTile<T, 64> sV = memory.tile<T, 64>("sV", 2 * kPages * kStage);
+  const Shared<float> sM = memory.array<float>("sM", R * kThreads) + thread;  // m, rarely read
+  const Shared<Mbarrier> q_full = memory.array<Mbarrier>("q_full", 1);
+  const Shared<Mbarrier> full = memory.array<Mbarrier>("full", 2);    // a stage's bytes have landed
+  const Shared<Mbarrier> empty = memory.array<Mbarrier>("empty", 2);  // all warps have read it
+
+  // The block's: queries [i0, i1) of head h, batch item b, the last first (divided in 32 bits).
+  const unsigned heads = static_cast<unsigned>(Q.H);
+  const unsigned tiles = static_cast<unsigned>((Q.N + Br - 1) / Br);
+  const Index h = blockIdx.x / tiles % heads, b = blockIdx.x / tiles / heads;
+  const Index i0 = Index{tiles - 1 - blockIdx.x % tiles} * Br, i1 = min(i0 + Br, Q.N);
+  const Index kv = static_cast<unsigned>(h) / (heads / static_cast<unsigned>(K.H));
+  const Index first_key = mask.keys(i0, i1).first;
+  const BlockMask seen = mask.block(i0, i1);
+  const int stages = (seen.count + kStage - 1) / kStage;
+  // The thread's, in each piece of 16 queries by 8 keys (or columns) that an mma gives its warp:
+  // rows g and g + 8, keys 2t and 2t + 1. w counts pieces below each other, n those beside.
+  const int warp = __shfl_sync(kAllLanes, thread / 32, 0);  // the compiler sees: one a warp
+  const int lane = thread % 32, g = lane / 4, t = lane % 4;
+  const int row0 = warp * kRows, row = row0 + g;
+  // For ldmatrix a lane names a row: lane 8m + i row i of matrix m. Two matrices below each other,
+  // two beside them (Q, V); or two beside each other, two below them (K).
+  const int below = lane % 16, beside = lane / 16 * 8;
+  const Place<T, Br> q_place(sQ, row0 + below, beside);
+  const Place<T, kStage> k_place(sK, lane % 8 + beside, lane % 16 / 8 * 8);
+  const Place<T, kStage> v_place(sV, below, beside);
+  // Keys that some of the warp's queries see, and those that all of them see.
+  const int some_first = seen.first(row0), some_last = seen.last(row0 + kRows - 1);
+  const int all_first = seen.first(row0 + kRows - 1), all_last = seen.last(row0);
+  // A scale of 0 becomes one too small to count, but large enough for −inf · size = −inf.
+  const float size = max(fabsf(scale), 1e-37f), c = size * 1.44269504f;
+  // Asks for a stage of K and V. Over both passes it is number `turn`, and goes where turn − 2 was.
+  const auto load_stage = [&](int stage, unsigned turn) {
+    const int here = turn % 2 * (kPages * kStage), key = stage * kStage;
+    fence_proxy_async();  // what was read there is read
+    mbarrier_arrive_expect(full + turn % 2, 4 * kStage * D);
+    tma_load(sK + here, maps.K, first_key + key, kv, b, full + turn % 2);
+    tma_load(sV + here, maps.V, first_key + key, kv, b, full + turn % 2);
+  };
+  // Warps take turns: in the midst of a stage one waits until all have read the one before, and has
+  // its place filled with the one behind. The others are rarely that far behind.
+  const auto refill = [&](int stage, unsigned turn) {
+    if (stage == 0 || stage + 1 >= stages || warp != turn % kWarps) return;
+    mbarrier_wait_together(empty + (turn - 1) % 2, (turn - 1) / 2 % 2);
+    if (lane == 0) load_stage(stage + 1, turn + 1);
+  };
+
+  //# region load_q
+  if (thread == 0) {
+    mbarrier_init(q_full, 1), mbarrier_init(full, 1), mbarrier_init(full + 1, 1);
+    mbarrier_init(empty, kWarps), mbarrier_init(empty + 1, kWarps);
+    mbarrier_arrive_expect(q_full, 2 * Br * D);
+    tma_load(sQ, maps.Q, i0, h, b, q_full);
+  }
+  __syncthreads();  // nobody waits at a barrier that isn't one yet
+  if (scale < 0) {  // then −Q has the scores that c wants
+    mbarrier_wait_together(q_full, 0);
+    for (int e = lane; e < kRows * D / 2; e += 32) {
+      const auto two = Place<T, Br>(sQ, row0 + e / (D / 2), e % (D / 2) * 2).at(0, 0);
+      store_vector(two, load_vector<std::uint32_t>(two) ^ 0x80008000);
+    }
+    __syncwarp();
+  }
+  //# endregion
+  std::uint32_t q_tile[S::kKeepQ ? D / 16 : 1][W][4];
+  float mc_rows[R], l_tile[W][4] = {}, o_tile[W][D / 8][4] = {};
+  for (int r = 0; r < R; ++r) {
+    sM[r * kThreads] = -INFINITY, mc_rows[r] = -3e38f;
+    if (seen.last(row + 8 * r) <= seen.first(row + 8 * r)) l_tile[r / 2][r % 2 * 2] = 1;  // O = 0/1
+  }
+  unsigned turn = 0;
+  unsigned finished = 0;  // rows that are done: bit r for row g + 8r
+  for (bool exact = false;; exact = true) {
+    for (int stage = 0; thread == 0 && stage < min(stages, 2); ++stage)
+      load_stage(stage, turn + stage);
+    mbarrier_wait_together(q_full, 0);
+    for (int x = 0; x < D && S::kKeepQ; x += 16)
+      for (int w = 0; w < W; ++w) ldmatrix_x4(q_tile[x / 16][w], q_place.at(16 * w, x));
+    int stage = 0;
+    const auto pass_by = [&](int last) {
+      for (; stage < last; ++stage, ++turn) {
+        mbarrier_wait_together(full + turn % 2, turn / 2 % 2);
+        refill(stage, turn);
+        if (lane == 0) mbarrier_arrive(empty + turn % 2);
+      }
+    };
+    pass_by(min(some_first / kStage, stages));
+    for (; stage * kStage < some_last; ++stage, ++turn) {
+      const int here = turn % 2 * (kPages * kStage);  // where the stage begins
+      //# region load_kv
+      mbarrier_wait_together(full + turn % 2, turn / 2 % 2);
+      //# endregion
+      const auto keys = [&](int part, bool calm) {  // of the stage; calm: there is no test to make
+        const int j0 = stage * kStage + part;
+        if (kStage > Bc && !calm && (j0 + Bc <= some_first || j0 >= some_last)) {
+          if (part == 0) refill(stage, turn);
+          return;
+        }
+        //# region scores  S = Q Kᵀ
+        float s_tile[W][Bc / 8][4] = {};
+#pragma unroll
+        for (int x = 0; x < D; x += 16) {
+          std::uint32_t(&q)[W][4] = q_tile[S::kKeepQ ? x / 16 : 0];
+          for (int w = 0; w < W && !S::kKeepQ; ++w) ldmatrix_x4(q[w], q_place.at(16 * w, x));
+#pragma unroll
+          for (int n = 0; n < Bc / 8; n += 2) {
+            std::uint32_t k[2][2];
+            ldmatrix_x4(k[0], k[1], k_place.behind(here).at(part + 8 * n, x));
+            for (int w = 0; w < W; ++w)
+              for (int y = 0; y < 2; ++y)
+                mma_m16n8k16<T>(s_tile[w][n + y], q[w], k[y], s_tile[w][n + y]);
+          }
+        }
+        //# endregion
+        // m moves until one tile that all see, then only where P would have no room.
+        bool grew = exact || j0 < all_first + Bc;
+        if (!calm && (exact || j0 < all_first || j0 + Bc > all_last)) {
+          const BlockMask tile = seen.from_key(j0);
+#pragma unroll
+          for (int r = 0; r < R; ++r) {  // rows g, g + 8, …
+            float(&s_i)[Bc / 8][4] = s_tile[r / 2];
+            const int i = row + 8 * r, e = r % 2 * 2;  // its elements in a piece: e and e + 1
+            //# region mask  of row i, only the keys that query i sees; the others have P = 0
+            const int first = tile.first(i), last = finished >> r & 1 ? 0 : tile.last(i);
+            for (int n = 0; n < Bc / 8; ++n)
+              for (int y = 0; y < 2; ++y)
+                if (const int k = 8 * n + 2 * t + y; k < first || k >= last)
+                  s_i[n][e + y] = -INFINITY;
+            //# endregion
+            float largest = -INFINITY;
+            for (int n = 0; n < Bc / 8; ++n) largest = max(largest, max(s_i[n][e], s_i[n][e + 1]));
+            grew |= largest * c - mc_rows[r] > 8;
+          }
+        }
+        if (!calm && __any_sync(kAllLanes, grew)) {
+#pragma unroll
+          for (int r = 0; r < R; ++r) {
+            float(&s_i)[Bc / 8][4] = s_tile[r / 2];
+            float(&o_i)[D / 8][4] = o_tile[r / 2];
+            const int e = r % 2 * 2;
+            //# region rowmax  m = max(m, max s), of 4 neighbouring threads that share the row
+            const float m_old = sM[r * kThreads];
+            float m = m_old;
+            for (int n = 0; n < Bc / 8; ++n) m = max(m, max(s_i[n][e], s_i[n][e + 1]));
+            for (int by = 1; by < 4; by *= 2) m = max(m, __shfl_xor_sync(kAllLanes, m, by));
+            if (!exact && !(m * c - mc_rows[r] > 8)) m = m_old;  // P is at most 2^8
+            sM[r * kThreads] = m;
+            //# endregion
+            //# region rescale  what was summed under m_old is brought under m
+            const float alpha = m_old == -INFINITY ? 1 : exp2_approx((m_old - m) * c);
+            l_tile[r / 2][e] *= alpha;
+            for (int n = 0; n < D / 8 && m_old != -INFINITY; ++n)
+              o_i[n][e] *= alpha, o_i[n][e + 1] *= alpha;
+            //# endregion
+            mc_rows[r] = m == -INFINITY ? -3e38f : m * c;  // no m: a finite score has P = ∞
+            if (m != -INFINITY && fabsf(m * c) > kHuge) {  // 2^(c s − c m) could be anything
+              for (int n = 0; n < Bc / 8; ++n) s_i[n][e] -= m, s_i[n][e + 1] -= m;
+              mc_rows[r] = exact ? 0 : NAN;  // and not only in this tile, so the row isn't finished
+            }
+          }
+        }
+        //# region pv  O = O + P V
+        const std::uint32_t ones[2] = {round_pair<T>(1, 1), round_pair<T>(1, 1)};
+#pragma unroll
+        for (int k0 = 0; k0 < Bc; k0 += 16) {
+          if (part == 0 && k0 == S::kRefill) refill(stage, turn);
+          std::uint32_t p[W][4];
+          for (int w = 0; w < W; ++w) {
+            for (int a = 0; a < 4; ++a) {
+              // What the scores' product left in this thread is what this product takes from it.
+              //# region exp  p = 2^(c s − c m)
+              const float* s = &s_tile[w][k0 / 8 + a / 2][a % 2 * 2];
+              const float mc = mc_rows[2 * w + a % 2];
+              p[w][a] = round_pair<T>(exp2_approx(__fmaf_rn(s[0], c, -mc)),
+                                      exp2_approx(__fmaf_rn(s[1], c, -mc)));
+              //# endregion
+            }
+            //# region rowsum  l = l + P · 1, in each of the 8 columns
+            mma_m16n8k16<T>(l_tile[w], p[w], ones, l_tile[w]);
+            //# endregion
+          }
+#pragma unroll
+          for (int n = 0; n < D / 8; n += 2) {
+            std::uint32_t v[2][2];
+            ldmatrix_x4_trans(v[0], v[1], v_place.behind(here).at(part + k0, 8 * n));
+            for (int w = 0; w < W; ++w)
+              for (int y = 0; y < 2; ++y)
+                mma_m16n8k16<T>(o_tile[w][n + y], p[w], v[y], o_tile[w][n + y]);
+          }
+        }
+        //# endregion
+      };
+      const int from = stage * kStage, to = from + kStage;
+      if (kStage > Bc && !exact && from >= all_first + Bc && to <= all_last) {
+#pragma unroll
+        for (int part = 0; part < kStage; part += Bc) keys(part, true);
+      } else {
+#pragma unroll 1
+        for (int part = 0; part < kStage; part += Bc) keys(part, false);
+      }
+      __syncwarp();  // all lanes have read the stage
+      if (lane == 0) mbarrier_arrive(empty + turn % 2);
+    }
+    pass_by(stages);
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      float(&o_i)[D / 8][4] = o_tile[r / 2];
+      const int e = r % 2 * 2;
+      if (l_tile[r / 2][e] < kMostL) finished |= 1u << r;
+      if (exact || (finished >> r & 1)) continue;
+      sM[r * kThreads] = -INFINITY, l_tile[r / 2][e] = 0;
+      for (int n = 0; n < D / 8; ++n) o_i[n][e] = o_i[n][e + 1] = 0;
+    }
+    if (exact || !__any_sync(kAllLanes, __syncthreads_or(finished != (1u << R) - 1))) break;
+  }
+  // O goes through the warp's own rows of sQ, which no other warp reads.
+  const int rows = static_cast<int>(i1 - i0);
+  __syncwarp();                  // no lane reads Q any more
+  float m_mine = 0, l_mine = 1;  // of row g + 8t: each of a row's 4 threads sees to one row's LSE
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+    const int e = r % 2 * 2;
+    float(&o_i)[D / 8][4] = o_tile[r / 2];
+    const float l = l_tile[r / 2][e];
+    if (t == r) m_mine = sM[r * kThreads], l_mine = l;
+    //# region finish  O = o / l
+    const float factor = 1 / l;
+    for (int n = 0; n < D / 8; ++n) o_i[n][e] *= factor, o_i[n][e + 1] *= factor;
+    //# endregion
+    const Place<T, Br> place(sQ, row, 2 * t);
+    for (int n = 0; n < D / 8; ++n)
+      store_vector(place.at(8 * r, 8 * n), round_pair<T>(o_i[n][e], o_i[n][e + 1]));
+  }
+  if (const int i = row + 8 * t; t < R && i < rows)                    // LSE = scale · m + log l
+    LSE[(b * Q.H + h) * Q.N + i0 + i] = m_mine * size + logf(l_mine);  // c is rounded
+  //# region store  a page of 64 columns at a time
+  fence_proxy_async();  // what this lane wrote can be copied
+  __syncwarp();
+  if (lane == 0) {
+    for (int page = 0; page < kPages; ++page)
+      tma_store(maps.O, sQ + (page * Br + row0), page, i0 + row0, h, b);
+    tma_store_wait();  // a block must not end while its shared memory is read
+  }
+  //# endregion
+}
+
+}  // namespace FA_TARGET
+}  // namespace stage5::step6f
