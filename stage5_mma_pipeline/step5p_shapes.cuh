@@ -61,6 +61,7 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
   using S = Shape<D>;
   constexpr int kRows = S::kRows, Br = S::Br, Bc = S::Bc, kStage = S::kStage, kPages = S::kPages;
   constexpr int R = kRows / 8, W = kRows / 16;  // a thread has R rows, a warp W pieces of 16
+  constexpr bool kKeepQ = S::kKeepQ;
   SharedMemory memory = shared_memory();
   const SharedTile<T, 64> sQ = memory.tile<T, 64>("sQ", kPages * Br);
   const SharedTile<T, 64> sK = memory.tile<T, 64>("sK", 2 * kPages * kStage);
@@ -111,7 +112,7 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
     }
   }
   //# endregion
-  std::uint32_t q_tile[S::kKeepQ ? D / 16 : 1][W][4];
+  std::uint32_t q_tile[kKeepQ ? D / 16 : 1][W][4];
   float mc_rows[R] = {}, l_tile[W][4] = {}, o_tile[W][D / 8][4] = {};
   for (int r = 0; r < R; ++r) sM[r * kThreads] = -INFINITY;
   unsigned finished = 0;  // rows that are done: bit r for row g + 8r
@@ -139,7 +140,7 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
         load_tile<kStage, D>(v_copy.behind(there), v_next, v_stride, left, columns);
       }
       //# endregion
-      if (S::kKeepQ && stage == 0)
+      if (kKeepQ && stage == 0)
         for (int x = 0; x < D; x += 16)
           for (int w = 0; w < W; ++w) ldmatrix_x4(q_tile[x / 16][w], q_place.at(16 * w, x));
 #pragma unroll
@@ -150,8 +151,8 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
         float s_tile[W][Bc / 8][4] = {};
 #pragma unroll
         for (int x = 0; x < D; x += 16) {
-          std::uint32_t(&q)[W][4] = q_tile[S::kKeepQ ? x / 16 : 0];
-          for (int w = 0; w < W && !S::kKeepQ; ++w) ldmatrix_x4(q[w], q_place.at(16 * w, x));
+          std::uint32_t(&q)[W][4] = q_tile[kKeepQ ? x / 16 : 0];
+          for (int w = 0; w < W && !kKeepQ; ++w) ldmatrix_x4(q[w], q_place.at(16 * w, x));
 #pragma unroll
           for (int n = 0; n < Bc / 8; n += 2) {
             std::uint32_t k[2][2];

@@ -1,5 +1,4 @@
-// Step 5q: edges. Once its rows have an m, a warp only masks at the edge of what they see; m moves
-// there only where a score has passed it by so much that P would soon have no room.
+// Step 5q: edges. At the mask's edge m moves only in rows that have a score above it by over 2^8.
 //
 // Costs: as step 5p, without most rescaling at edges; a first tile has nothing to rescale.
 // Look first at when m moves, and at what that asks of a row and not of its warp.
@@ -61,6 +60,7 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
   using S = Shape<D>;
   constexpr int kRows = S::kRows, Br = S::Br, Bc = S::Bc, kStage = S::kStage, kPages = S::kPages;
   constexpr int R = kRows / 8, W = kRows / 16;  // a thread has R rows, a warp W pieces of 16
+  constexpr bool kKeepQ = S::kKeepQ;
   SharedMemory memory = shared_memory();
   const SharedTile<T, 64> sQ = memory.tile<T, 64>("sQ", kPages * Br);
   const SharedTile<T, 64> sK = memory.tile<T, 64>("sK", 2 * kPages * kStage);
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
     }
   }
   //# endregion
-  std::uint32_t q_tile[S::kKeepQ ? D / 16 : 1][W][4];
+  std::uint32_t q_tile[kKeepQ ? D / 16 : 1][W][4];
   float mc_rows[R], l_tile[W][4] = {}, o_tile[W][D / 8][4] = {};
   for (int r = 0; r < R; ++r) sM[r * kThreads] = -INFINITY, mc_rows[r] = -3e38f;
   unsigned finished = 0;  // rows that are done: bit r for row g + 8r
@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
         load_tile<kStage, D>(v_copy.behind(there), v_next, v_stride, left, columns);
       }
       //# endregion
-      if (S::kKeepQ && stage == 0)
+      if (kKeepQ && stage == 0)
         for (int x = 0; x < D; x += 16)
           for (int w = 0; w < W; ++w) ldmatrix_x4(q_tile[x / 16][w], q_place.at(16 * w, x));
 #pragma unroll
@@ -150,8 +150,8 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
         float s_tile[W][Bc / 8][4] = {};
 #pragma unroll
         for (int x = 0; x < D; x += 16) {
-          std::uint32_t(&q)[W][4] = q_tile[S::kKeepQ ? x / 16 : 0];
-          for (int w = 0; w < W && !S::kKeepQ; ++w) ldmatrix_x4(q[w], q_place.at(16 * w, x));
+          std::uint32_t(&q)[W][4] = q_tile[kKeepQ ? x / 16 : 0];
+          for (int w = 0; w < W && !kKeepQ; ++w) ldmatrix_x4(q[w], q_place.at(16 * w, x));
 #pragma unroll
           for (int n = 0; n < Bc / 8; n += 2) {
             std::uint32_t k[2][2];
@@ -254,14 +254,14 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
   // O goes through the warp's own rows of sQ, which no other warp reads.
   const Global<T> gO = O.head(b, h)[i0 + row0];
   const int rows = static_cast<int>(i1 - i0);
-  __syncwarp();                  // no lane reads Q any more
-  float m_mine = 0, l_mine = 1;  // of row g + 8t: each of a row's 4 threads sees to one row's LSE
+  __syncwarp();      // no lane reads Q any more
+  float l_mine = 1;  // of row g + 8t: each of a row's 4 threads sees to one row's LSE
 #pragma unroll
   for (int r = 0; r < R; ++r) {
     const int e = r % 2 * 2;
     float(&o_i)[D / 8][4] = o_tile[r / 2];
     const float l = l_tile[r / 2][e];
-    if (t == r) m_mine = sM[r * kThreads], l_mine = l;
+    if (t == r) l_mine = l;
     //# region finish  O = o / l; a query that sees no key has O = 0
     const float factor = seen.last(row + 8 * r) <= seen.first(row + 8 * r) ? 1 : 1 / l;
     for (int n = 0; n < D / 8; ++n) o_i[n][e] *= factor, o_i[n][e + 1] *= factor;
@@ -270,8 +270,8 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
     for (int n = 0; n < D / 8; ++n)
       store_vector(place.at(8 * r, 8 * n), round_pair<T>(o_i[n][e], o_i[n][e + 1]));
   }
-  if (const int i = row + 8 * t; t < R && i < rows)                    // LSE = scale · m + log l
-    LSE[(b * Q.H + h) * Q.N + i0 + i] = m_mine * size + logf(l_mine);  // c is rounded
+  if (const int i = row + 8 * t; t < R && i < rows)  // LSE = scale · m + log l
+    LSE[(b * Q.H + h) * Q.N + i0 + i] = sM[t * kThreads] * size + logf(l_mine);  // c is rounded
   __syncwarp();
   //# region store  16 bytes a thread; first all loads, so that none waits for a store
   uint4 pieces[kRows * D / 256];

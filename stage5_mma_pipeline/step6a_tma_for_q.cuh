@@ -60,7 +60,8 @@ __global__ void __launch_bounds__(kThreads)
   using S = Shape<D>;
   constexpr int kRows = S::kRows, Br = S::Br, Bc = S::Bc, kStage = S::kStage, kPages = S::kPages;
   constexpr int R = kRows / 8, W = kRows / 16;  // a thread has R rows, a warp W pieces of 16
-  const unsigned thread = thread_index();       // once: the loops have no time to read it anew
+  constexpr bool kKeepQ = S::kKeepQ;
+  const unsigned thread = thread_index();  // once: the loops have no time to read it anew
   SharedMemory memory = shared_memory();
   const SharedTile<T, 64> sQ = memory.tile<T, 64>("sQ", kPages * Br);
   const SharedTile<T, 64> sK = memory.tile<T, 64>("sK", 2 * kPages * kStage);
@@ -100,8 +101,7 @@ __global__ void __launch_bounds__(kThreads)
 
   //# region load_q
   if (threadIdx.x == 0) {
-    mbarrier_init(q_full, 1);
-    mbarrier_arrive_expect(q_full, 2 * Br * D);
+    mbarrier_init(q_full, 1), mbarrier_arrive_expect(q_full, 2 * Br * D);
     tma_load(sQ, maps.Q, i0, h, b, q_full);
   }
   __syncthreads();  // nobody waits at a barrier that isn't one yet
@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(kThreads)
     __syncwarp();
   }
   //# endregion
-  std::uint32_t q_tile[S::kKeepQ ? D / 16 : 1][W][4];
+  std::uint32_t q_tile[kKeepQ ? D / 16 : 1][W][4];
   float mc_rows[R], l_tile[W][4] = {}, o_tile[W][D / 8][4] = {};
   for (int r = 0; r < R; ++r) sM[r * kThreads] = -INFINITY, mc_rows[r] = -3e38f;
   unsigned finished = 0;  // rows that are done: bit r for row g + 8r
@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(kThreads)
       load_tile<kStage, D>(v_copy, v_next, v_stride, seen.count, columns);
     }
     mbarrier_wait(q_full, 0);
-    for (int x = 0; x < D && S::kKeepQ; x += 16)
+    for (int x = 0; x < D && kKeepQ; x += 16)
       for (int w = 0; w < W; ++w) ldmatrix_x4(q_tile[x / 16][w], q_place.at(16 * w, x));
     for (int stage = 0; stage < seen.count; stage += kStage) {  // counted from first_key
       const int here = stage / kStage % 2 * (kPages * kStage);  // where the stage begins
@@ -151,8 +151,8 @@ __global__ void __launch_bounds__(kThreads)
         float s_tile[W][Bc / 8][4] = {};
 #pragma unroll
         for (int x = 0; x < D; x += 16) {
-          std::uint32_t(&q)[W][4] = q_tile[S::kKeepQ ? x / 16 : 0];
-          for (int w = 0; w < W && !S::kKeepQ; ++w) ldmatrix_x4(q[w], q_place.at(16 * w, x));
+          std::uint32_t(&q)[W][4] = q_tile[kKeepQ ? x / 16 : 0];
+          for (int w = 0; w < W && !kKeepQ; ++w) ldmatrix_x4(q[w], q_place.at(16 * w, x));
 #pragma unroll
           for (int n = 0; n < Bc / 8; n += 2) {
             std::uint32_t k[2][2];
@@ -263,14 +263,14 @@ __global__ void __launch_bounds__(kThreads)
   // O goes through the warp's own rows of sQ, which no other warp reads.
   const Global<T> gO = O.head(b, h)[i0 + row0];
   const int rows = static_cast<int>(i1 - i0);
-  __syncwarp();                  // no lane reads Q any more
-  float m_mine = 0, l_mine = 1;  // of row g + 8t: each of a row's 4 threads sees to one row's LSE
+  __syncwarp();      // no lane reads Q any more
+  float l_mine = 1;  // of row g + 8t: each of a row's 4 threads sees to one row's LSE
 #pragma unroll
   for (int r = 0; r < R; ++r) {
     const int e = r % 2 * 2;
     float(&o_i)[D / 8][4] = o_tile[r / 2];
     const float l = l_tile[r / 2][e];
-    if (t == r) m_mine = sM[r * kThreads], l_mine = l;
+    if (t == r) l_mine = l;
     //# region finish  O = o / l; a query that sees no key has O = 0
     const float factor = seen.last(row + 8 * r) <= seen.first(row + 8 * r) ? 1 : 1 / l;
     for (int n = 0; n < D / 8; ++n) o_i[n][e] *= factor, o_i[n][e + 1] *= factor;
@@ -279,8 +279,8 @@ __global__ void __launch_bounds__(kThreads)
     for (int n = 0; n < D / 8; ++n)
       store_vector(place.at(8 * r, 8 * n), round_pair<T>(o_i[n][e], o_i[n][e + 1]));
   }
-  if (const int i = row + 8 * t; t < R && i < rows)                    // LSE = scale · m + log l
-    LSE[(b * Q.H + h) * Q.N + i0 + i] = m_mine * size + logf(l_mine);  // c is rounded
+  if (const int i = row + 8 * t; t < R && i < rows)  // LSE = scale · m + log l
+    LSE[(b * Q.H + h) * Q.N + i0 + i] = sM[t * kThreads] * size + logf(l_mine);  // c is rounded
   __syncwarp();
   //# region store  16 bytes a thread; first all loads, so that none waits for a store
   uint4 pieces[kRows * D / 256];

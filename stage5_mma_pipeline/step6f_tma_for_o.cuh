@@ -24,7 +24,6 @@ struct Shape {
   static constexpr int kStage = D > 64 ? Bc : 2 * Bc;  // keys that arrive together
   static constexpr bool kKeepQ = D <= 64;              // Q's fragments stay in registers
   static constexpr int kPages = (D + 63) / 64;         // of 64 columns
-  static constexpr int kRefill = D > 64 ? 0 : 16;      // in P V at this key: ask for the next
 };
 template <int D>
 constexpr std::size_t kSharedBytes =
@@ -45,7 +44,8 @@ __global__ void __launch_bounds__(kThreads)
   using S = Shape<D>;
   constexpr int kRows = S::kRows, Br = S::Br, Bc = S::Bc, kStage = S::kStage, kPages = S::kPages;
   constexpr int R = kRows / 8, W = kRows / 16;  // a thread has R rows, a warp W pieces of 16
-  const unsigned thread = thread_index();       // once: the loops have no time to read it anew
+  constexpr bool kKeepQ = S::kKeepQ;
+  const unsigned thread = thread_index();  // once: the loops have no time to read it anew
   SharedMemory memory = shared_memory();
   const SharedTile<T, 64> sQ = memory.tile<T, 64>("sQ", kPages * Br);
   const SharedTile<T, 64> sK = memory.tile<T, 64>("sK", 2 * kPages * kStage);
@@ -98,14 +98,14 @@ __global__ void __launch_bounds__(kThreads)
 
   //# region load_q
   if (thread == 0) {
-    mbarrier_init(q_full, 1), mbarrier_init(full, 1), mbarrier_init(full + 1, 1);
+    mbarrier_init(q_full, 1), mbarrier_arrive_expect(q_full, 2 * Br * D);
+    mbarrier_init(full, 1), mbarrier_init(full + 1, 1);
     mbarrier_init(empty, kWarps), mbarrier_init(empty + 1, kWarps);
-    mbarrier_arrive_expect(q_full, 2 * Br * D);
     tma_load(sQ, maps.Q, i0, h, b, q_full);
   }
   __syncthreads();  // nobody waits at a barrier that isn't one yet
   if (scale < 0) {  // then −Q has the scores that c wants
-    mbarrier_wait_together(q_full, 0);
+    mbarrier_wait(q_full, 0);
     for (int e = lane; e < kRows * D / 2; e += 32) {
       const auto two = Place<T, Br>(sQ, row0 + e / (D / 2), e % (D / 2) * 2).at(0, 0);
       store_vector(two, load_vector<std::uint32_t>(two) ^ 0x80008000);
@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(kThreads)
     __syncwarp();
   }
   //# endregion
-  std::uint32_t q_tile[S::kKeepQ ? D / 16 : 1][W][4];
+  std::uint32_t q_tile[kKeepQ ? D / 16 : 1][W][4];
   float mc_rows[R], l_tile[W][4] = {}, o_tile[W][D / 8][4] = {};
   for (int r = 0; r < R; ++r) {
     sM[r * kThreads] = -INFINITY, mc_rows[r] = -3e38f;
@@ -124,8 +124,8 @@ __global__ void __launch_bounds__(kThreads)
   for (bool exact = false;; exact = true) {
     for (int stage = 0; thread == 0 && stage < min(stages, 2); ++stage)
       load_stage(stage, turn + stage);
-    mbarrier_wait_together(q_full, 0);
-    for (int x = 0; x < D && S::kKeepQ; x += 16)
+    mbarrier_wait(q_full, 0);
+    for (int x = 0; x < D && kKeepQ; x += 16)
       for (int w = 0; w < W; ++w) ldmatrix_x4(q_tile[x / 16][w], q_place.at(16 * w, x));
     int stage = 0;
     const auto pass_by = [&](int last) {
@@ -151,8 +151,8 @@ __global__ void __launch_bounds__(kThreads)
         float s_tile[W][Bc / 8][4] = {};
 #pragma unroll
         for (int x = 0; x < D; x += 16) {
-          std::uint32_t(&q)[W][4] = q_tile[S::kKeepQ ? x / 16 : 0];
-          for (int w = 0; w < W && !S::kKeepQ; ++w) ldmatrix_x4(q[w], q_place.at(16 * w, x));
+          std::uint32_t(&q)[W][4] = q_tile[kKeepQ ? x / 16 : 0];
+          for (int w = 0; w < W && !kKeepQ; ++w) ldmatrix_x4(q[w], q_place.at(16 * w, x));
 #pragma unroll
           for (int n = 0; n < Bc / 8; n += 2) {
             std::uint32_t k[2][2];
@@ -214,7 +214,7 @@ __global__ void __launch_bounds__(kThreads)
         const std::uint32_t ones[2] = {round_pair<T>(1, 1), round_pair<T>(1, 1)};
 #pragma unroll
         for (int k0 = 0; k0 < Bc; k0 += 16) {
-          if (part == 0 && k0 == S::kRefill) refill(stage, turn);
+          if (part == 0 && k0 == (D > 64 ? 0 : 16)) refill(stage, turn);
           std::uint32_t p[W][4];
           for (int w = 0; w < W; ++w) {
             for (int a = 0; a < 4; ++a) {
@@ -266,14 +266,14 @@ __global__ void __launch_bounds__(kThreads)
   }
   // O goes through the warp's own rows of sQ, which no other warp reads.
   const int rows = static_cast<int>(i1 - i0);
-  __syncwarp();                  // no lane reads Q any more
-  float m_mine = 0, l_mine = 1;  // of row g + 8t: each of a row's 4 threads sees to one row's LSE
+  __syncwarp();      // no lane reads Q any more
+  float l_mine = 1;  // of row g + 8t: each of a row's 4 threads sees to one row's LSE
 #pragma unroll
   for (int r = 0; r < R; ++r) {
     const int e = r % 2 * 2;
     float(&o_i)[D / 8][4] = o_tile[r / 2];
     const float l = l_tile[r / 2][e];
-    if (t == r) m_mine = sM[r * kThreads], l_mine = l;
+    if (t == r) l_mine = l;
     //# region finish  O = o / l
     const float factor = 1 / l;
     for (int n = 0; n < D / 8; ++n) o_i[n][e] *= factor, o_i[n][e + 1] *= factor;
@@ -282,8 +282,8 @@ __global__ void __launch_bounds__(kThreads)
     for (int n = 0; n < D / 8; ++n)
       store_vector(place.at(8 * r, 8 * n), round_pair<T>(o_i[n][e], o_i[n][e + 1]));
   }
-  if (const int i = row + 8 * t; t < R && i < rows)                    // LSE = scale · m + log l
-    LSE[(b * Q.H + h) * Q.N + i0 + i] = m_mine * size + logf(l_mine);  // c is rounded
+  if (const int i = row + 8 * t; t < R && i < rows)  // LSE = scale · m + log l
+    LSE[(b * Q.H + h) * Q.N + i0 + i] = sM[t * kThreads] * size + logf(l_mine);  // c is rounded
   //# region store  a page of 64 columns at a time
   fence_proxy_async();  // what this lane wrote can be copied
   __syncwarp();

@@ -148,8 +148,12 @@ fa_step_mutant(row_stored STEPS 5i 6f FAULT "${beyond}" CAUSE "LSE has one row m
   FIND "t < R && i < rows" REPLACE "t < R && i <= rows")
 fa_step_mutant(row_missing STEPS 6d CAUSE "O lacks the block's last row"
   FIND "if (row0 + i < rows)" REPLACE "if (row0 + i < rows - 1)")
-fa_step_mutant(lse_of_other_row STEPS 5i 6f CAUSE "a row's first thread keeps m and l of the last row for LSE"
+fa_step_mutant(lse_of_other_row STEPS 5i CAUSE "a row's first thread keeps m and l of the last row for LSE"
   FIND "if (t == r) m_mine" REPLACE "if (t == 0) m_mine")
+fa_step_mutant(lse_of_other_row STEPS 6f CAUSE "a row's first thread keeps l of the last row for LSE"
+  FIND "if (t == r) l_mine" REPLACE "if (t == 0) l_mine")
+fa_step_mutant(lse_of_own_m STEPS 6f CAUSE "LSE has the m of the thread's first row"
+  FIND "= sM[t * kThreads] * size" REPLACE "= sM[0] * size")
 fa_step_mutant(pieces_exchanged STEPS 5i 6d CAUSE "a piece of O is stored where the one beside it belongs"
   FIND "O.row_stride + x), pieces[n]" REPLACE "O.row_stride + x), pieces[n ^ 1]")
 fa_step_mutant(v_of_other_head STEPS 1 4 CAUSE "V is read with another head map than K"
@@ -229,8 +233,10 @@ fa_step_mutant(base_e STEPS 5b CAUSE "2^(scale s) instead of e^(scale s)"
   FIND "c = size * 1.44269504f" REPLACE "c = size")
 fa_step_mutant(lse_base_2 STEPS 5b CAUSE "LSE has m in powers of 2"
   FIND "= m * size + logf" REPLACE "= m * c + logf")
-fa_step_mutant(lse_base_2 STEPS 5i 5p 6f CAUSE "LSE has m in powers of 2"
+fa_step_mutant(lse_base_2 STEPS 5i 5p CAUSE "LSE has m in powers of 2"
   FIND "= m_mine * size + logf" REPLACE "= m_mine * c + logf")
+fa_step_mutant(lse_base_2 STEPS 6f CAUSE "LSE has m in powers of 2"
+  FIND "* size + logf" REPLACE "* c + logf")
 
 # --- the optimistic maximum and the second pass ---
 fa_step_mutant(max_too_early STEPS 5m 5p 5q 6f
@@ -267,7 +273,7 @@ fa_step_mutant(no_wait_for_q STEPS 6a 6d FAULT "block ends with a copy under way
     for (int x" REPLACE "for (int x")
 fa_step_mutant(no_wait_for_q STEPS 6f FAULT "block ends with a copy under way and ${in_flight}"
   CAUSE "no wait for the bytes of Q"
-  FIND "mbarrier_wait_together(q_full, 0);
+  FIND "mbarrier_wait(q_full, 0);
     for (int x" REPLACE "for (int x")
 # Phases run ahead of the copies, and all the rest follows.
 set(ahead "block ends with a copy under way and ${in_flight} and ${arrivals} and ${bytes}")
@@ -345,9 +351,9 @@ fa_step_mutant(no_wait_for_empty STEPS 6e 6f FAULT "${not_waited} and ${arrivals
   FIND "mbarrier_wait_together(empty + (turn - 1) % 2, (turn - 1) / 2 % 2);" REPLACE "")
 fa_step_mutant(refill_each_part STEPS 6e FAULT "${in_flight} and ${arrivals} and ${bytes}"
   CAUSE "each part of a stage asks for the next stage"
-  FIND "part == 0 && k0 == S::kRefill" REPLACE "k0 == S::kRefill")
+  FIND "part == 0 && k0 == (D" REPLACE "k0 == (D")
 fa_step_mutant(refill_never STEPS 6e FAULT "${parity}" CAUSE "a stage that is computed doesn't ask for the next one"
-  FIND "k0 == S::kRefill" REPLACE "k0 == Bc")
+  FIND "part == 0 && k0 == (D" REPLACE "part == 1 && k0 == (D")
 
 # --- O by TMA ---
 fa_step_mutant(no_fence_for_o STEPS 6f FAULT "${not_fenced}"
@@ -360,7 +366,7 @@ fa_step_mutant(no_syncwarp_for_o STEPS 6f FAULT "${race}" CAUSE "O is copied bef
     for (int page")
 fa_step_mutant(no_syncwarp_before_o STEPS 6f FAULT "${race}"
   CAUSE "O is written over Q while a lane may still read it"
-  FIND "__syncwarp();                  // no lane reads Q" REPLACE "// no lane reads Q")
+  FIND "__syncwarp();      // no lane reads Q" REPLACE "// no lane reads Q")
 fa_step_mutant(no_wait_for_o STEPS 6f FAULT "block ends with a copy under way"
   CAUSE "no wait until O is copied"
   FIND "tma_store_wait();  // " REPLACE "// ")
