@@ -441,8 +441,9 @@ __device__ void tma_load(SharedTile<T, 64> to,
 
 /// One thread copies a page of 64 columns, [rows][64], that lies swizzled as tma_load's do and begins
 /// at a multiple of 1024 bytes, to rows [row, row + rows) and columns [64 page, 64 page + 64) of a
-/// head. Rows that X doesn't have aren't written. Who wrote the page calls fence_proxy_async, then
-/// comes a barrier (__syncwarp, __syncthreads), then this.
+/// head. Rows that X doesn't have aren't written; but no number may be below 0, which an H200 takes for
+/// an illegal instruction. Who wrote the page calls fence_proxy_async, then comes a barrier
+/// (__syncwarp, __syncthreads), then this.
 template <class T>
 __device__ void tma_store(
     const TileMap<T>& map, SharedTile<T, 64> from, Index page, Index row, Index head, Index batch) {

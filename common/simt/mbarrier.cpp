@@ -166,6 +166,13 @@ void Worker::copy_tile(TileCopy copy, std::uint32_t done) {
 
 void Worker::store_page(const PageStore& store) {
   ++counters_.tma_stores;
+  if (store.below_0) {
+    violate(Fault::global_bounds,
+            store.site,
+            "the tensor that TMA stores to",
+            fmt::format("row {}, or its page, head or item: none may be below 0", store.row));
+    return;
+  }
   for (int r = store.first(); r < store.end(); ++r) {
     const std::uint64_t first =
         store.address + static_cast<std::uint64_t>((store.row + r) * store.row_bytes);

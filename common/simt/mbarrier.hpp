@@ -43,6 +43,7 @@ struct PageStore {
   int rows = 0;
   std::uint32_t from = 0;  // byte of the block's shared memory
   bool fits = true;        // into its part of it; else it is reported and not done
+  bool below_0 = false;    // has it a coordinate below 0? Then it is reported and not done
   SiteId site = 0;
 
   int bytes() const { return rows * 128; }

@@ -99,6 +99,7 @@ void tma_store(const TileMap<T>& map,
   store.from = from.byte();
   store.fits = from.fits(map.rows, 1024, Access::load, here);
   store.row = row;
+  store.below_0 = page < 0 || row < 0 || head < 0 || batch < 0;
   store.row_bytes = map.X.row_stride * Index{sizeof(T)};
   const GlobalTensor<T>& X = map.X;
   if (0 <= head && head < X.H && 0 <= batch && batch < X.B && 0 <= page && page < X.d / 64) {

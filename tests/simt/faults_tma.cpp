@@ -795,6 +795,30 @@ TEST_CASE(
   });
 }
 
+/// A load may begin before a head's first row, a store may not.
+template <int page, int row, int head, int batch>
+__global__ void stored_before_it(Map, OutMap O, Out) {
+  const Parts p;
+  write_page(p, 1);
+  fence_proxy_async();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    tma_store(O, p.tile, page, row, head, batch);  //! stored before it
+    tma_store_wait();
+  }
+}
+
+TEST_CASE("a store by TMA to before the tensor is found") {
+  finds<stored_before_it<0, -8, 0, 0>>(simt::Fault::global_bounds, "stored before it");
+  finds<stored_before_it<-1, 0, 0, 0>>(simt::Fault::global_bounds, "stored before it");
+  finds<stored_before_it<0, 0, -1, 0>>(simt::Fault::global_bounds, "stored before it");
+  finds<stored_before_it<0, 0, 0, -1>>(simt::Fault::global_bounds, "stored before it");
+  passes<stored_before_it<1, 0, 0, 0>>();
+  passes<stored_before_it<0, 40, 0, 0>>();
+  passes<stored_before_it<0, 0, 1, 0>>();
+  passes<stored_before_it<0, 0, 0, 1>>();
+}
+
 __global__ void store_left_under_way(Map, OutMap O, Out) {
   const Parts p;
   write_page(p, 1);

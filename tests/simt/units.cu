@@ -674,16 +674,16 @@ __device__ T marked(int batch, int head, int row, int column) {
 }
 
 /// Every warp has `rows` rows of a head, from first + … on, and a tile of pages of its own. It writes
-/// them for each head in turn, one that isn't there before and behind among them, and stores them.
+/// them for each head in turn, one that isn't there among them, and stores them.
 template <class T, int D, int rows>
 __global__ void store_pages(const __grid_constant__ TileMap<T> map, int first, int heads) {
   constexpr int pages = D / 64;
   SharedMemory memory = shared_memory();
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int batch = static_cast<int>(blockIdx.y) - 1;  // and an item that isn't there
+  const int batch = static_cast<int>(blockIdx.y);  // and an item that isn't there
   const SharedTile<T, 64> tile = memory.tile<T, 64>("tile", 2 * pages * rows) + warp * pages * rows;
   const int row = first + (static_cast<int>(blockIdx.x) * 2 + warp) * rows;
-  for (int head = -1; head <= heads; ++head) {
+  for (int head = 0; head <= heads; ++head) {
     for (int page = 0; page < pages; ++page) {
       for (int e = lane; e < rows * 64; e += 32) {
         const int i = e / 64, x = e % 64;
@@ -715,7 +715,7 @@ void check_stores(int N, int first, int gap, bool heads_in_rows) {
   DeviceArray<T> device_o(o);
   const Tensor<T> O{device_o.data() + before, B, H, N, D, batch_stride, head_stride, row_stride};
   const int blocks = 2;
-  launch<store_pages<T, D, rows>>(dim3(blocks, unsigned(B) + 2),
+  launch<store_pages<T, D, rows>>(dim3(blocks, unsigned(B) + 1),
                                   dim3(64),
                                   tile_bytes<T, 64>(2 * D / 64 * rows),
                                   tile_map("O", O, rows, D),
@@ -723,7 +723,7 @@ void check_stores(int N, int first, int gap, bool heads_in_rows) {
                                   H);
   for (int b = 0; b < B; ++b)
     for (int h = 0; h < H; ++h)
-      for (int i = std::max(0, first); i < std::min(N, first + blocks * 2 * rows); ++i)
+      for (int i = first; i < std::min(N, first + blocks * 2 * rows); ++i)
         for (int x = 0; x < D; ++x)
           o[std::size_t(before + b * batch_stride + h * head_stride + i * row_stride + x)] =
               marked<T>(b, h, i, x);
@@ -741,9 +741,8 @@ void check_all_stores() {
       check_stores<T, D, rows>(4 * rows, 0, gap, heads_in_rows);      // all of it
       check_stores<T, D, rows>(3 * rows + 5, 0, gap, heads_in_rows);  // 5 rows of the last warp's
       check_stores<T, D, rows>(1, 0, gap, heads_in_rows);             // one of the first one's
-      check_stores<T, D, rows>(5 * rows, -3, gap, heads_in_rows);     // from row −3 on
-      check_stores<T, D, rows>(4 * rows, 7, gap, heads_in_rows);      // and from row 7
-      check_stores<T, D, rows>(rows, -9 * rows, gap, heads_in_rows);  // none
+      check_stores<T, D, rows>(4 * rows, 7, gap, heads_in_rows);      // from row 7 on
+      check_stores<T, D, rows>(rows, 9 * rows, gap, heads_in_rows);   // none
     }
 }
 
