@@ -1,19 +1,25 @@
 #!/usr/bin/env python3
 """Stage 5's steps on a GPU beside PyTorch's attention and what the tensor cores can do at best.
 
-    python3 common/bench/stage5_gpu.py [grid | more | ladder] [--steps 4,5i | all] [--rounds 15]
-        [--shapes d128,causal,N4096 …] [--build build/release] [--library FILE …] [--json FILE]
+    python3 common/bench/stage5_gpu.py [grid | more | ladder | model] [--steps 4,5i | all]
+        [--rounds 15] [--shapes d128,causal,N4096 …] [--build build/release] [--library FILE …]
+        [--json FILE]
 
     grid    d 64 and 128, causal or not, N from 512 to 16384, in float16 (the default)
     more    bfloat16, grouped heads, a window, lengths off the tile grid, other d: a step against
             itself on the plain case
     ladder  all steps at eight shapes, and what each gained over the step before
+    model   a step on the Q, K and V of a language model (common/data) against itself on random
+            numbers. Those never send a row of an optimistic step (5m and later) through its second
+            pass; a model's do where m comes from the first tile alone. fa2, which has no such pass,
+            tells what the numbers cost by themselves. Has one shape: not with --shapes
 
-B·N is 16384 and H·d 2048. All compute the same arrays in one process and take turns round by
-round, because a GPU's clock drifts with its temperature; ratios are medians of the rounds' ratios.
-fa2 is PyTorch's FlashAttention-2, cudnn its other fused kernel, mma one of nothing but mma.sync.
-TFLOP/s count 4·d a visible pair. Before anything is timed its output is compared: with fa2's, of a
-window with the definition's in some rows. Needs an NVIDIA GPU, PyTorch, and a build with CUDA.
+B·N is 16384 and H·d 2048; model's are those of its files, with a batch that fills a GPU. All
+compute the same arrays in one process and take turns round by round, because a GPU's clock drifts
+with its temperature; ratios are medians of the rounds' ratios. fa2 is PyTorch's FlashAttention-2,
+cudnn its other fused kernel, mma one of nothing but mma.sync. TFLOP/s count 4·d a visible pair.
+Before anything is timed its output is compared: with fa2's, of a window with the definition's in
+some rows. Needs an NVIDIA GPU, PyTorch, and a build with CUDA.
 """
 
 import argparse
@@ -39,6 +45,9 @@ TOKENS, WIDTH = 16384, 2048  # B·N and H·d
 SAMPLE_S = 5e-3              # a sample is so many calls in a row that it takes about this long
 CEILING_ITERATIONS = 5000    # about a millisecond on a large GPU
 ROUNDOFF = {"float16": 2**-11, "bfloat16": 2**-8}
+DATA = pathlib.Path(__file__).resolve().parents[1] / "data"
+LAYERS = (2, 27)             # of the model: one that spreads its weight, one with a sink
+REPEATS = 48                 # of its one sequence, along the batch axis
 
 
 def stop(message):
@@ -53,14 +62,16 @@ class Point(NamedTuple):
     dtype: str = "float16"
     group: int = 1         # queries' heads that share a head of K and V
     window: tuple = (-1, -1)
+    batch: int = 0         # 0: what makes up TOKENS
+    heads: int = 0         # 0: what makes up WIDTH
 
     @property
     def B(self):
-        return max(1, round(TOKENS / self.N))
+        return self.batch or max(1, round(TOKENS / self.N))
 
     @property
     def H(self):
-        return round(WIDTH / self.d)
+        return self.heads or round(WIDTH / self.d)
 
     @property
     def flop(self):
@@ -79,15 +90,20 @@ class Point(NamedTuple):
     def mask(self):
         return "window" if self.window != (-1, -1) else "causal" if self.causal else "full"
 
+    @property
+    def sets(self):
+        """How many Q, K and V take turns: several, where one would stay in the GPU's L2 cache."""
+        cache = getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 0) or 60e6
+        one = 2 * self.B * self.N * self.d * (self.H + 2 * self.H // self.group)
+        return 1 if one > cache else 2 + int(cache / one)
+
     def inputs(self):
-        """Sets of Q, K and V: several, where one would stay in the GPU's L2 cache."""
+        """Sets of random Q, K and V."""
         def array(heads):
             return torch.randn(self.B, heads, self.N, self.d, device="cuda",
                                dtype=getattr(torch, self.dtype))
-        cache = getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 0) or 60e6
-        one = 2 * self.B * self.N * self.d * (self.H + 2 * self.H // self.group)
         return [(array(self.H), array(self.H // self.group), array(self.H // self.group))
-                for _ in range(1 if one > cache else 2 + int(cache / one))]
+                for _ in range(self.sets)]
 
     def facts(self):
         return {"d": self.d, "N": self.N, "B": self.B, "H": self.H,
@@ -212,9 +228,9 @@ def check(name, point, inputs, o, lse, expected):
         stop(f"step {name} leaves a LSE that is not finite at {text(point)}")
 
 
-def prepared(point, steps, peers=("fa2", "cudnn")):
+def prepared(point, steps, peers=("fa2", "cudnn"), inputs=None):
     """All that computes the point: Work by name, and what a step that refuses says by its name."""
-    inputs, works, refused = point.inputs(), {}, {}
+    inputs, works, refused = inputs or point.inputs(), {}, {}
     fa2, expected = pytorch(SDPBackend.FLASH_ATTENTION, point, inputs)
     cudnn, _ = pytorch(SDPBackend.CUDNN_ATTENTION, point, inputs) if "cudnn" in peers else (None, 0)
     works.update((name, work) for name, work in (("fa2", fa2), ("cudnn", cudnn))
@@ -405,11 +421,69 @@ def ladder(steps, mma, args):
     return {"rows": rows}
 
 
-def chosen(libraries, wanted):
-    """The steps by name: those that were asked for, or step 4 and the last one."""
+def read_qkv(path):
+    """Q, K and V of a safetensors file: the length of a header in JSON, the header, the numbers."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        stop(error)
+    begin = 8 + int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8:begin])
+    arrays = []
+    for entry in (header[name] for name in "qkv"):
+        if entry["dtype"] != "F16":
+            stop(f"{path} is not in float16")
+        first, end = (begin + offset for offset in entry["data_offsets"])
+        arrays.append(torch.frombuffer(bytearray(raw[first:end]), dtype=torch.float16)
+                      .reshape(entry["shape"]))
+    return arrays
+
+
+def of_layer(layer):
+    """The problem of a layer of the model, and its inputs."""
+    arrays = read_qkv(DATA / f"smollm2_layer{layer:02}.safetensors")
+    _, heads, N, d = arrays[0].shape
+    point = Point(d, N, causal=True, group=heads // arrays[1].shape[1], batch=REPEATS, heads=heads)
+    return point, [tuple(array.cuda().repeat(REPEATS, 1, 1, 1) for array in arrays)
+                   for _ in range(point.sets)]
+
+
+def model(steps, mma, args):
+    rows = []
+    for layer in LAYERS:
+        point, inputs = of_layer(layer)
+        works, refused = prepared(point, steps, ("fa2",), inputs)
+        random_works, _ = prepared(point, steps, ("fa2",))
+        timed = {"mma": mma}
+        for name, work in works.items():
+            timed.update({name: work, ("random", name): random_works[name]})
+        results = rates(timed, args.rounds)
+        print(f"layer {layer}, {point.B} times: {text(point).strip()}\n"
+              f"    step  µs model  random  ratio | TFLOP/s  x fa2  % mma")
+        for name in ("fa2", *steps):
+            row = {**point.facts(), "layer": layer, "step": name}
+            if name not in works:
+                if name in refused:
+                    rows.append({**row, "refused": refused[name]})
+                continue
+            for key, those in (("us_model", name), ("us_random", ("random", name))):
+                row[key] = 1e6 * point.flop / statistics.median(results[those])
+            row["model_to_random"] = ratio(results["random", name], results[name])  # of the times
+            row.update(figures(name, results))
+            rows.append(row)
+            print(f"    {name:>4} {row['us_model']:>9.1f} {row['us_random']:>7.1f}"
+                  f" {row['model_to_random']:>6.3f} | {row['tflops']:>7.1f}"
+                  f" {row.get('to_fa2', math.nan):>6.3f} {100 * row['share_of_mma']:>6.1f}")
+        complain_of(refused)
+        sys.stdout.flush()
+    return {"rows": rows}
+
+
+def chosen(libraries, wanted, first):
+    """The steps by name: those that were asked for, or the first ones and the last one."""
     steps = {library.prefix + label: (library, label) for library in libraries
              for label in library.labels
-             if wanted == "all" or label in (wanted or f"4,{library.labels[-1]}").split(",")}
+             if wanted == "all" or label in (wanted or f"{first},{library.labels[-1]}").split(",")}
     for label in (wanted or "").split(","):
         if label not in ("", "all", *(label for _, label in steps.values())):
             stop(f"no step '{label}': {' '.join(libraries[0].labels)}")
@@ -418,12 +492,15 @@ def chosen(libraries, wanted):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("what", nargs="?", default="grid", choices=["grid", "more", "ladder"])
+    parser.add_argument("what", nargs="?", default="grid",
+                        choices=["grid", "more", "ladder", "model"])
     parser.add_argument("--steps", help="labels with commas between them, or all; step 4 and the"
-                        " last one unless said, all of them for the ladder")
+                        " last one unless said, all of them for the ladder, 5p, 5q, 5r and the last"
+                        " one for the model")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--shapes", action="append", metavar="WORDS",
-                        help="only points that are all of this: d128,causal,N4096; may be repeated")
+                        help="only points that are all of this: d128,causal,N4096; may be repeated;"
+                        " not with model")
     parser.add_argument("--build", default="build/release", help="where libfa_bench_gpu.so is")
     parser.add_argument("--library", action="append", metavar="FILE",
                         help="this one instead; of several, all take part")
@@ -431,19 +508,23 @@ def main():
     args = parser.parse_args()
     if args.rounds < 1:
         stop("--rounds: at least 1")
+    if args.what == "model" and args.shapes:
+        stop("--shapes: model has one shape, that of its files")
     if not torch.cuda.is_available():
         stop("PyTorch sees no GPU")
     torch.manual_seed(1)
     paths = args.library or [pathlib.Path(args.build, "libfa_bench_gpu.so")]
     libraries = [Library(path, f"{n}:" if n else "") for n, path in enumerate(paths)]
-    steps = chosen(libraries, args.steps or ("all" if args.what == "ladder" else None))
+    steps = chosen(libraries, args.steps or ("all" if args.what == "ladder" else None),
+                   "5p,5q,5r" if args.what == "model" else "4")
     properties = torch.cuda.get_device_properties(0)
     gpu = f"{properties.name} (cc {properties.major}.{properties.minor})"
     print(f"{gpu}, {properties.multi_processor_count} SMs; PyTorch {torch.__version__}, CUDA"
           f" {torch.version.cuda}; medians of {args.rounds} rounds", flush=True)
     mma = Work(libraries[0].ceiling, [()], libraries[0].ceiling())
     mma.seconds(max(1, int(2 / mma.seconds())))  # two seconds, after which the chip is warm
-    results = {"grid": grid, "more": more, "ladder": ladder}[args.what](steps, mma, args)
+    modes = {"grid": grid, "more": more, "ladder": ladder, "model": model}
+    results = modes[args.what](steps, mma, args)
     if args.json:
         pathlib.Path(args.json).write_text(json.dumps(
             {"machine": {"gpu": gpu, "sms": properties.multi_processor_count},
