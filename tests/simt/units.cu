@@ -666,7 +666,7 @@ TEST_CASE("boxes that TMA can't copy are refused") {
 
 /// Bits that say which element this is.
 template <class T>
-__device__ T marked(int batch, int head, int row, int column) {
+FA_HOST_DEVICE T marked(int batch, int head, int row, int column) {
   T result;
   result.bits =
       static_cast<std::uint16_t>(((batch * 7 + head) * 1021 + row) * 521 + column * 3 + 1);
