@@ -172,6 +172,33 @@ TEST_CASE("A row's bits don't depend on the queries beside it") {
   });
 }
 
+// Scores rise from key to key: a little in most rows, and in some by so much that their m must move.
+TEST_CASE("A row's bits don't depend on where its neighbours' maxima are") {
+  for_all([](const Variant& variant, const Problem& p) {
+    const Inputs inputs = make_inputs(p, "normal", 20), changed = make_inputs(p, "normal", 20);
+    const auto changes = [](Index i) { return i % 16 == 3; };
+    const auto powers_of_2 = [&](float n) { return n / (p.scale * 1.442695f); };
+    for (Index b = 0; b < p.B; ++b)
+      for (Index h = 0; h < p.Hq; ++h) {
+        for (Index j = 0; j < p.Nkv && h < p.Hkv; ++j)
+          for (const Inputs* both : {&inputs, &changed})
+            set(both->K.view(), b, h, j, p.d - 1, float(j) / float(p.Nkv));
+        for (Index i = 0; i < p.Nq; ++i) {
+          set(inputs.Q.view(), b, h, i, p.d - 1, powers_of_2(6));
+          set(changed.Q.view(), b, h, i, p.d - 1, powers_of_2(changes(i) ? 60 : 6));
+        }
+      }
+    const Output before = run(variant, p, inputs.view()), after = run(variant, p, changed.view());
+    Index different = 0, beside = 0;
+    for (Index b = 0; b < p.B; ++b)
+      for (Index h = 0; h < p.Hq; ++h)
+        for (Index i = 0; i < p.Nq; ++i)
+          (changes(i) ? different : beside) += !same_row(before, b, i, after, b, i, h);
+    CHECK(beside == 0);
+    CHECK(different > 0);
+  });
+}
+
 TEST_CASE("A batch item alone gives the same bits as within its batch") {
   for_all([](const Variant& variant, const Problem& p) {
     const Inputs inputs = make_inputs(p, "normal", 15);
