@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kThreads)
   // Warps take turns: in the midst of a stage one waits until all have read the one before, and has
   // its place filled with the one behind. The others are rarely that far behind.
   const auto refill = [&](int stage, unsigned turn) {
-    if (stage == 0 || stage + 1 >= stages || warp != turn % kWarps) return;
+    if (stage == 0 || stage + 1 >= stages || warp != int(turn % kWarps)) return;
     mbarrier_wait_together(empty + (turn - 1) % 2, (turn - 1) / 2 % 2);
     if (lane == 0) load_stage(stage + 1, turn + 1);
   };

@@ -308,9 +308,9 @@ fa_step_mutant(k_v_exchanged STEPS 6b 6f CAUSE "the stages of K and V are exchan
 fa_step_mutant(two_refill STEPS 6c
   FAULT "block ends with a copy under way and ${in_flight} and ${not_waited} and ${arrivals} and ${bytes}"
   CAUSE "two warps fill the same stage anew"
-  FIND "warp != turn % kWarps" REPLACE "warp / 2 != turn % 2")
+  FIND "warp != int(turn % kWarps)" REPLACE "warp / 2 != int(turn % 2)")
 fa_step_mutant(none_refills STEPS 6c FAULT "${parity}" CAUSE "no warp fills a stage anew"
-  FIND "warp != turn % kWarps" REPLACE "warp != kWarps")
+  FIND "warp != int(turn % kWarps)" REPLACE "warp != kWarps")
 fa_step_mutant(warp_skips_arrival STEPS 6c FAULT "${arrivals} and ${parity}"
   CAUSE "three warps say that they have read the stage"
   FIND "if (lane == 0) mbarrier_arrive(empty" REPLACE "if (lane == 0 && warp > 0) mbarrier_arrive(empty")
