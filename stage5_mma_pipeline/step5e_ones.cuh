@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(kThreads)
   const int k_below = lane % 8 + beside, k_beside = lane % 16 / 8 * 8;
 
   // A scale of 0 becomes one too small to count, but large enough for −inf · size = −inf.
-  const float size = max(fabsf(scale), 1e-37f), c = size * 1.44269504f;
+  const float size = max(fabsf(scale), 1e-44f), c = size * 1.44269504f;
 
   //# region load_q
   load_tile<Br, D>(sQ, Q.head(b, h), i0, i1);

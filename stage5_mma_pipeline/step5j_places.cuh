@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kThreads)
   const int columns = contiguous ? D : static_cast<int>(Q.d);
 
   // A scale of 0 becomes one too small to count, but large enough for −inf · size = −inf.
-  const float size = max(fabsf(scale), 1e-37f), c = size * 1.44269504f;
+  const float size = max(fabsf(scale), 1e-44f), c = size * 1.44269504f;
 
   //# region load_q
   const Index q_stride = contiguous ? D : Q.row_stride;

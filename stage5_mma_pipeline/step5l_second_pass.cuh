@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(kThreads)
   const int all_first = seen.first(row0 + kRows - 1), all_last = seen.last(row0);
 
   // A scale of 0 becomes one too small to count, but large enough for −inf · size = −inf.
-  const float size = max(fabsf(scale), 1e-37f), c = size * 1.44269504f;
+  const float size = max(fabsf(scale), 1e-44f), c = size * 1.44269504f;
 
   //# region load_q
   const Place<T, Br> q_copy(sQ, copy_row, copy_column);

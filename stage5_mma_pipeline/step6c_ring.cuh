@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(kThreads)
   const int some_first = seen.first(row0), some_last = seen.last(row0 + kRows - 1);
   const int all_first = seen.first(row0 + kRows - 1), all_last = seen.last(row0);
   // A scale of 0 becomes one too small to count, but large enough for −inf · size = −inf.
-  const float size = max(fabsf(scale), 1e-37f), c = size * 1.44269504f;
+  const float size = max(fabsf(scale), 1e-44f), c = size * 1.44269504f;
   // Asks for a stage of K and V. Over both passes it is number `turn`, and goes where turn − 2 was.
   const auto load_stage = [&](int stage, unsigned turn) {
     const int here = turn % 2 * (kPages * kStage), key = stage * kStage;
@@ -244,7 +244,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int r = 0; r < R; ++r) {
       float(&o_i)[D / 8][4] = o_tile[r / 2];
       const int e = r % 2 * 2;
-      if (l_tile[r / 2][e] < kMostL) finished |= 1u << r;
+      if (const float l = l_tile[r / 2][e]; l > 0 && l < kMostL) finished |= 1u << r;
       if (exact || (finished >> r & 1)) continue;
       sM[r * kThreads] = -INFINITY, l_tile[r / 2][e] = 0;
       for (int n = 0; n < D / 8; ++n) o_i[n][e] = o_i[n][e + 1] = 0;

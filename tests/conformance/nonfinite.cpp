@@ -132,6 +132,45 @@ TEST_CASE("A score of -inf is a weight of 0, also before the first finite score"
       every_variant());
 }
 
+// scale · s stays within float32, just so, and what is finite there must come out finite. Numbers of this
+// size are bfloat16's alone; in float16 the scale makes up for it.
+TEST_CASE("Scores near float32's lowest are weighed like any others") {
+  struct Run {
+    DType dtype;
+    float scale, q, k;                  // of column 0; the other columns of Q and K are 0
+    Index Nkv, none_before, none_from;  // keys before and from there have score −inf
+  };
+  for (const Run& r : {Run{DType::bfloat16, 1, 1.5e19f, -1.5e19f, 64, 0, 64},
+                       Run{DType::float16, 2.3e34f, 100, -100, 64, 0, 64},
+                       Run{DType::bfloat16, 1, 1e19f, -2.2e19f, 300, 200, 300},
+                       Run{DType::bfloat16, 1, 1e19f, -2.2e19f, 320, 200, 256},
+                       Run{DType::bfloat16, 2e-38f, 1e19f, 1e19f, 64, 0, 64},
+                       Run{DType::bfloat16, 0, 1e19f, 1e19f, 64, 0, 64}})
+    for (const Variant& variant : every_variant()) {
+      if (!takes(variant, r.dtype)) continue;
+      Problem p = one_head(64, r.Nkv, d_for(variant, 24), r.dtype);
+      p.scale = r.scale;
+      const Inputs inputs = make_inputs(p, "normal", 27);
+      const auto column_0_alone = [&](const AnyTensor& X, Index row, float value) {
+        for (Index x = 0; x < p.d; ++x) set(X, 0, 0, row, x, x == 0 ? value : 0);
+      };
+      for (Index i = 0; i < p.Nq; ++i) column_0_alone(inputs.Q.view(), i, r.q);
+      for (Index j = 0; j < p.Nkv; ++j)
+        column_0_alone(inputs.K.view(), j, j < r.none_before || j >= r.none_from ? -INFINITY : r.k);
+      const Output output = run(variant, p, inputs.view());
+      // All weights that aren't 0 are the same: O is V's mean.
+      const double score = double(r.scale) * inputs.Q.view().at(0, 0, 0, 0) *
+                           inputs.K.view().at(0, 0, r.none_before, 0);
+      const double LSE = score + std::log(double(r.none_from - r.none_before));
+      INFO(variant.name << ", scale " << r.scale << ", " << r.Nkv << " keys");
+      CHECK(std::abs(output.LSE()[5] - LSE) <= 1e-4 + 1e-6 * std::abs(LSE));
+      double mean = 0;
+      for (Index j = r.none_before; j < r.none_from; ++j)
+        mean += inputs.V.view().at(0, 0, j, 3) / double(r.none_from - r.none_before);
+      CHECK(std::abs(output.O().at(0, 0, 5, 3) - mean) <= 0.01);
+    }
+}
+
 TEST_CASE("Rows are finite where all they see is finite") {
   for_all([](const Variant& variant, const Problem& p) {
     const Output output = run(variant, p, make_inputs(p, "normal", 26).view());
