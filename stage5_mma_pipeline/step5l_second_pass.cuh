@@ -174,8 +174,8 @@ __global__ void __launch_bounds__(kThreads)
           l_tile[r / 2][e] *= alpha;
           for (int n = 0; n < D / 8; ++n) o_i[n][e] *= alpha, o_i[n][e + 1] *= alpha;
           //# endregion
-          mc_rows[r] = m == -INFINITY ? -3e38f : m * c;  // no m: a finite score has P = ∞
-          if (m != -INFINITY && fabsf(m * c) > kHuge) {  // 2^(c s − c m) could be anything
+          mc_rows[r] = m == -INFINITY ? -3.4e38f : m * c;  // no m: a finite score has P = ∞
+          if (m != -INFINITY && fabsf(m * c) > kHuge) {    // 2^(c s − c m) could be anything
             for (int n = 0; n < Bc / 8; ++n) s_i[n][e] -= m, s_i[n][e + 1] -= m;
             mc_rows[r] = exact ? 0 : NAN;  // and not only in this tile, so the row isn't finished
           }

@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(kThreads)
   //# endregion
   std::uint32_t q_tile[kKeepQ ? D / 16 : 1][W][4];
   float mc_rows[R], l_tile[W][4] = {}, o_tile[W][D / 8][4] = {};
-  for (int r = 0; r < R; ++r) sM[r * kThreads] = -INFINITY, mc_rows[r] = -3e38f;
+  for (int r = 0; r < R; ++r) sM[r * kThreads] = -INFINITY, mc_rows[r] = -3.4e38f;
   unsigned turn = 0;
   unsigned finished = 0;  // rows that are done: bit r for row g + 8r
   for (bool exact = false;; exact = true) {
@@ -201,8 +201,8 @@ __global__ void __launch_bounds__(kThreads)
             for (int n = 0; n < D / 8 && m_old != -INFINITY; ++n)
               o_i[n][e] *= alpha, o_i[n][e + 1] *= alpha;
             //# endregion
-            mc_rows[r] = m == -INFINITY ? -3e38f : m * c;  // no m: a finite score has P = ∞
-            if (m != -INFINITY && fabsf(m * c) > kHuge) {  // 2^(c s − c m) could be anything
+            mc_rows[r] = m == -INFINITY ? -3.4e38f : m * c;  // no m: a finite score has P = ∞
+            if (m != -INFINITY && fabsf(m * c) > kHuge) {    // 2^(c s − c m) could be anything
               for (int n = 0; n < Bc / 8; ++n) s_i[n][e] -= m, s_i[n][e + 1] -= m;
               mc_rows[r] = exact ? 0 : NAN;  // and not only in this tile, so the row isn't finished
             }
@@ -254,7 +254,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int r = 0; r < R; ++r) {
       float(&o_i)[D / 8][4] = o_tile[r / 2];
       const int e = r % 2 * 2;
-      if (const float l = l_tile[r / 2][e]; l > 0 && l < kMostL) finished |= 1u << r;
+      if (l_tile[r / 2][e] < kMostL) finished |= 1u << r;
       if (exact || (finished >> r & 1)) continue;
       sM[r * kThreads] = -INFINITY, l_tile[r / 2][e] = 0;
       for (int n = 0; n < D / 8; ++n) o_i[n][e] = o_i[n][e + 1] = 0;

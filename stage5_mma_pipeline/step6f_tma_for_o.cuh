@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(kThreads)
   std::uint32_t q_tile[kKeepQ ? D / 16 : 1][W][4];
   float mc_rows[R], l_tile[W][4] = {}, o_tile[W][D / 8][4] = {};
   for (int r = 0; r < R; ++r) {
-    sM[r * kThreads] = -INFINITY, mc_rows[r] = -3e38f;
+    sM[r * kThreads] = -INFINITY, mc_rows[r] = -3.4e38f;
     if (seen.last(row + 8 * r) <= seen.first(row + 8 * r)) l_tile[r / 2][r % 2 * 2] = 1;  // O = 0/1
   }
   unsigned turn = 0;
@@ -203,8 +203,8 @@ __global__ void __launch_bounds__(kThreads)
             for (int n = 0; n < D / 8 && m_old != -INFINITY; ++n)
               o_i[n][e] *= alpha, o_i[n][e + 1] *= alpha;
             //# endregion
-            mc_rows[r] = m == -INFINITY ? -3e38f : m * c;  // no m: a finite score has P = ∞
-            if (m != -INFINITY && fabsf(m * c) > kHuge) {  // 2^(c s − c m) could be anything
+            mc_rows[r] = m == -INFINITY ? -3.4e38f : m * c;  // no m: a finite score has P = ∞
+            if (m != -INFINITY && fabsf(m * c) > kHuge) {    // 2^(c s − c m) could be anything
               for (int n = 0; n < Bc / 8; ++n) s_i[n][e] -= m, s_i[n][e + 1] -= m;
               mc_rows[r] = exact ? 0 : NAN;  // and not only in this tile, so the row isn't finished
             }

@@ -242,7 +242,7 @@ fa_step_mutant(lse_base_2 STEPS 6f CAUSE "LSE has m in powers of 2"
 fa_step_mutant(max_too_early STEPS 5m 5p 5q 6f
   CAUSE "m is fixed by the first tiles, though a query may see nothing of them"
   FIND "exact || j0 < all_first + Bc" REPLACE "exact || j0 <= some_first"
-  FIND2 "-INFINITY ? -3e38f" REPLACE2 "-INFINITY ? 0")  # else the second pass makes it good
+  FIND2 "-INFINITY ? -3.4e38f" REPLACE2 "-INFINITY ? 0")  # else the second pass makes it good
 # The vote is the barrier before O is written where no key is visible.
 fa_step_mutant(no_second_pass STEPS 5p FAULT "${race}" CAUSE "no second pass for the rows whose first one failed"
   FIND "if (exact || !__syncthreads_or(finished != (1u << R) - 1)) break;" REPLACE "break;")
@@ -377,7 +377,7 @@ fa_step_mutant(empty_row STEPS 6f CAUSE "a query that sees no key divides by l =
 # --- the fast lane ---
 fa_step_mutant(calm_too_early STEPS 5r CAUSE "the fast lane begins with the stage that gives rows their m"
   FIND "from >= all_first + Bc" REPLACE "from >= all_first"
-  FIND2 "mc_rows[r] = -3e38f;" REPLACE2 "mc_rows[r] = 0;")  # else the second pass makes it good
+  FIND2 "mc_rows[r] = -3.4e38f;" REPLACE2 "mc_rows[r] = 0;")  # else the second pass makes it good
 fa_step_mutant(calm_too_long STEPS 5r CAUSE "the fast lane takes a stage whose last keys some queries don't see"
   FIND "to <= all_last" REPLACE "to <= some_last")
 fa_step_mutant(calm_one_more STEPS 5r CAUSE "the fast lane takes a stage whose very last key one query doesn't see"
