@@ -12,7 +12,7 @@ inline namespace FA_TARGET {
 using namespace fa;
 
 /// Beyond 2^20 the rounding of c·m would no longer be small beside 1.
-constexpr float kHuge = 1 << 20;
+constexpr float kHuge = 1 << 20, kSlack = 8;  // a score may pass m by 2^kSlack before m moves
 /// Where l is more, scores may have passed m by more than P has room for: 2^16 in float16.
 constexpr float kMostL = 1 << 24;
 constexpr int kWarps = 4, kThreads = 32 * kWarps;
@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
           }
         }
         //# endregion
-        // m moves until one tile that all see, then only where P would have no room.
+        // After one tile that all see every row has an m.
         bool grew = exact || j0 < all_first + Bc;
         if (!calm && (exact || j0 < all_first || j0 + Bc > all_last)) {
           const BlockMask tile = seen.from_key(j0);
@@ -180,7 +180,7 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
             //# endregion
             float largest = -INFINITY;
             for (int n = 0; n < Bc / 8; ++n) largest = max(largest, max(s_i[n][e], s_i[n][e + 1]));
-            grew |= largest * c - mc_rows[r] > 8;
+            grew |= largest * c - mc_rows[r] > kSlack;
           }
         }
         if (!calm && __any_sync(kAllLanes, grew)) {
@@ -194,7 +194,7 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
             float m = m_old;
             for (int n = 0; n < Bc / 8; ++n) m = max(m, max(s_i[n][e], s_i[n][e + 1]));
             for (int by = 1; by < 4; by *= 2) m = max(m, __shfl_xor_sync(kAllLanes, m, by));
-            if (!exact && !(m * c - mc_rows[r] > 8)) m = m_old;  // P is at most 2^8
+            if (!exact && !(m * c - mc_rows[r] > kSlack)) m = m_old;  // P has room
             sM[r * kThreads] = m;
             //# endregion
             //# region rescale  what was summed under m_old is brought under m

@@ -210,7 +210,7 @@ fa_step_mutant(max_of_two STEPS 5m 5p CAUSE "the maximum is taken over 2 of the 
 fa_step_mutant(max_of_two STEPS 5q 6f CAUSE "the maximum is taken over 2 of the 4 threads of a row"
   FIND "by < 4; by *= 2)" REPLACE "by < 2; by *= 2)")
 fa_step_mutant(m_of_neighbours STEPS 5q 6f CAUSE "m moves in all rows of a warp where one row asks for it"
-  FIND "if (!exact && !(m * c - mc_rows[r] > 8)) m = m_old;" REPLACE "")
+  FIND "if (!exact && !(m * c - mc_rows[r] > kSlack)) m = m_old;" REPLACE "")
 fa_step_mutant(m_stays STEPS 5q 6f CAUSE "m moves only for a score that has passed it by 2^8, in the second pass too"
   FIND "if (!exact && !(m * c" REPLACE "if (!(m * c")
 fa_step_mutant(sum_of_two STEPS 1 5d CAUSE "l is summed over 2 of the 4 threads of a row"
