@@ -8,8 +8,9 @@
 //   long-tail       weights of e^-14 count, when there are many
 //   random window   both bounds of a window, and rows that see no key
 //   long window     many tiles of keys, in some of which only some warps see any; only in stage 5
-//   some rows rise  rows whose maximum comes late beside others, under a causal mask, and which mustn't
-//                   depend on those; only in stage 5
+//   some rows rise  rows whose maximum comes late beside others, under a causal mask; only in stage 5
+//   neighbours      rows whose maximum moves a little beside others whose moves by far: the same bits
+//                   as beside others like them; only in stage 5
 //   negative scale  only for kernels that take the scale's sign apart (stage 5)
 //   huge scores     near 1e12, where s − m of the largest score is 0 only if both were rounded alike
 #pragma once

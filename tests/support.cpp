@@ -115,6 +115,27 @@ bool same_bits(const Output& a, const Output& b) {
   return true;
 }
 
+void set_last_column(const Tensors& inputs,
+                     const std::function<float(Index)>& of_query,
+                     const std::function<float(Index)>& of_key) {
+  const auto fill = [](const AnyTensor& X, const std::function<float(Index)>& of_row) {
+    for (Index b = 0; b < X.B; ++b)
+      for (Index h = 0; h < X.H; ++h)
+        for (Index i = 0; i < X.N; ++i) set(X, b, h, i, X.d - 1, of_row(i));
+  };
+  fill(inputs.Q, of_query);
+  fill(inputs.K, of_key);
+}
+
+void let_scores_rise(const Problem& problem,
+                     const Tensors& inputs,
+                     const std::function<float(Index)>& of_query) {
+  set_last_column(
+      inputs,
+      [&](Index i) { return of_query(i) / (problem.scale * 1.442695f); },
+      [&](Index j) { return float(j) / float(problem.Nkv); });
+}
+
 void set(const AnyTensor& X, Index b, Index h, Index i, Index x, float value) {
   dispatch(X.dtype, [&](auto zero) {
     using T = decltype(zero);

@@ -1,6 +1,7 @@
 // What the tests share: problems in one line, one run of one stage, one check against the oracle.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,17 @@ bool same_bits(const Output& a, const Output& b);
 
 /// Sets element (b, h, i, x), rounded to the tensor's type.
 void set(const AnyTensor& X, Index b, Index h, Index i, Index x, float value);
+
+/// Makes the last column of Q of_query(i) and that of K of_key(j), in all heads and batch items: their
+/// product is added to what the other columns give as a score.
+void set_last_column(const Tensors& inputs,
+                     const std::function<float(Index)>& of_query,
+                     const std::function<float(Index)>& of_key);
+
+/// The same so that scores rise from the first key to the last by of_query(i) powers of 2.
+void let_scores_rise(const Problem& problem,
+                     const Tensors& inputs,
+                     const std::function<float(Index)>& of_query);
 
 /// A copy with its own storage.
 Storage copy_of(const AnyTensor& X);

@@ -37,7 +37,7 @@ void TileCopy::land(unsigned char* shared) const {
 }
 
 void PageStore::write(const unsigned char* shared) const {
-  for (int r = first(); r < end(); ++r)
+  for (int r = 0; r < kept(); ++r)
     for (std::uint32_t piece = 0; piece < 128; piece += 16) {
       const std::uint32_t at = from + static_cast<std::uint32_t>(r) * 128 + piece;
       std::memcpy(to + (row + r) * row_bytes + piece, shared + swizzled(at), 16);
@@ -173,7 +173,7 @@ void Worker::store_page(const PageStore& store) {
             fmt::format("row {}, or its page, head or item: none may be below 0", store.row));
     return;
   }
-  for (int r = store.first(); r < store.end(); ++r) {
+  for (int r = 0; r < store.kept(); ++r) {
     const std::uint64_t first =
         store.address + static_cast<std::uint64_t>((store.row + r) * store.row_bytes);
     counters_.tma_store_bytes += 128;
@@ -185,8 +185,7 @@ void Worker::store_page(const PageStore& store) {
   Event event{Event::store, store.site};
   event.to = store.from;
   event.bytes = store.bytes();
-  event.kept = store.from + static_cast<std::uint32_t>(store.first()) * 128;
-  event.kept_bytes = (store.end() - store.first()) * 128;
+  event.kept = store.kept() * 128;
   log_event(event);
 }
 
@@ -433,8 +432,7 @@ void Worker::apply(const Event& event) {
       result = race_.tile_begins(event.thread, event.to, event.bytes, event.site);
       break;
     case Event::store:
-      result = race_.store_begins(
-          event.thread, event.to, event.bytes, event.kept, event.kept_bytes, event.site);
+      result = race_.store_begins(event.thread, event.to, event.bytes, event.kept, event.site);
       break;
     case Event::stores_read:
       race_.stores_read(event.thread);

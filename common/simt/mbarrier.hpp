@@ -47,9 +47,8 @@ struct PageStore {
   SiteId site = 0;
 
   int bytes() const { return rows * 128; }
-  /// Rows [first, end) of the page are rows of the head.
-  int first() const { return static_cast<int>(std::clamp<Index>(-row, 0, rows)); }
-  int end() const { return static_cast<int>(std::clamp<Index>(N - row, first(), rows)); }
+  /// Rows of the page that are rows of the head: its first ones.
+  int kept() const { return static_cast<int>(std::clamp<Index>(N - row, 0, rows)); }
   void write(const unsigned char* shared) const;
 };
 
@@ -96,8 +95,7 @@ struct Event {
   std::uint32_t to = 0;     // copy, store: byte
   int bytes = 0;
   int thread = 0;
-  std::uint32_t kept = 0;  // store: first byte of those that go to global memory, and how many
-  int kept_bytes = 0;
+  int kept = 0;  // store: how many of the bytes go to global memory
 };
 
 }  // namespace fa::simt

@@ -316,7 +316,7 @@ void RaceDetector::tile_lands(int t, std::uint32_t at, int bytes, SiteId site, i
 }
 
 RaceDetector::Result RaceDetector::store_begins(
-    int t, std::uint32_t at, int bytes, std::uint32_t kept, int kept_bytes, SiteId site) {
+    int t, std::uint32_t at, int bytes, int kept, SiteId site) {
   Result result;
   for (std::uint32_t c = at / 2; c < (at + static_cast<std::uint32_t>(bytes)) / 2; ++c) {
     Cell& cell = cells_[c];
@@ -325,8 +325,7 @@ RaceDetector::Result RaceDetector::store_begins(
     result.thread = t;
     result.byte = c * 2;
     if (cell.write_time < order_.begin()) {
-      if (c * 2 >= kept && c * 2 - kept < static_cast<std::uint32_t>(kept_bytes))
-        result.fault = Fault::never_written;
+      if (c * 2 - at < static_cast<std::uint32_t>(kept)) result.fault = Fault::never_written;
     } else if (!knows_last_write(cell, t)) {
       fault_of_last_write(cell, result);
     } else if (cell.last != Last::tile) {

@@ -164,9 +164,9 @@ class RaceDetector {
   void tile_lands(int t, std::uint32_t at, int bytes, SiteId site, int mbarrier);
 
   /// A store by TMA that thread t asks for, which reads the bytes, and t's wait until all of its
-  /// stores have. What it reads beyond the `kept` bytes goes nowhere, and need not have been written.
-  Result store_begins(
-      int t, std::uint32_t at, int bytes, std::uint32_t kept, int kept_bytes, SiteId site);
+  /// stores have. What it reads beyond the first `kept` bytes goes nowhere, and need not have been
+  /// written.
+  Result store_begins(int t, std::uint32_t at, int bytes, int kept, SiteId site);
   void stores_read(int t);
 
  private:

@@ -102,7 +102,7 @@ void tma_store(const TileMap<T>& map,
   store.below_0 = page < 0 || row < 0 || head < 0 || batch < 0;
   store.row_bytes = map.X.row_stride * Index{sizeof(T)};
   const GlobalTensor<T>& X = map.X;
-  if (0 <= head && head < X.H && 0 <= batch && batch < X.B && 0 <= page && page < X.d / 64) {
+  if (!store.below_0 && head < X.H && batch < X.B && page < X.d / 64) {
     store.N = X.N;
     store.to = X.head(batch, head).data.address(64 * page);
     store.address = X.head(batch, head).data.virtual_address(64 * page);

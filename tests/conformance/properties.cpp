@@ -43,6 +43,24 @@ void for_all(Test test) {
       }
 }
 
+/// Makes inputs twice by `make(inputs, changes)`, once with every 16th row changed, and once with none:
+/// the others must keep their bits.
+template <class Make>
+void check_rows_beside(const Variant& variant, const Problem& p, std::uint64_t seed, Make make) {
+  const Inputs inputs = make_inputs(p, "normal", seed), changed = make_inputs(p, "normal", seed);
+  const auto changes = [](Index i) { return i % 16 == 3; };
+  make(inputs.view(), [](Index) { return false; });
+  make(changed.view(), changes);
+  const Output before = run(variant, p, inputs.view()), after = run(variant, p, changed.view());
+  Index different = 0, beside = 0;
+  for (Index b = 0; b < p.B; ++b)
+    for (Index h = 0; h < p.Hq; ++h)
+      for (Index i = 0; i < p.Nq; ++i)
+        (changes(i) ? different : beside) += !same_row(before, b, i, after, b, i, h);
+  CHECK(beside == 0);
+  CHECK(different > 0);
+}
+
 }  // namespace
 
 TEST_CASE("A constant added to every score changes LSE by the constant and O not at all") {
@@ -149,53 +167,21 @@ TEST_CASE("Future keys change nothing, bit for bit") {
 
 TEST_CASE("A row's bits don't depend on the queries beside it") {
   for_all([](const Variant& variant, const Problem& p) {
-    const Inputs inputs = make_inputs(p, "normal", 19), changed = make_inputs(p, "normal", 19);
-    const auto changes = [](Index i) { return i % 16 == 3; };
-    for (Index b = 0; b < p.B; ++b)
-      for (Index h = 0; h < p.Hq; ++h) {
-        for (Index j = 0; j < p.Nkv && h < p.Hkv; ++j)
-          for (const Inputs* both : {&inputs, &changed})
-            set(both->K.view(), b, h, j, p.d - 1, 20000);
-        for (Index i = 0; i < p.Nq; ++i) {  // scores of thousands, and of millions beside them
-          set(inputs.Q.view(), b, h, i, p.d - 1, 1);
-          set(changed.Q.view(), b, h, i, p.d - 1, changes(i) ? 4000 : 1);
-        }
-      }
-    const Output before = run(variant, p, inputs.view()), after = run(variant, p, changed.view());
-    Index different = 0, beside = 0;
-    for (Index b = 0; b < p.B; ++b)
-      for (Index h = 0; h < p.Hq; ++h)
-        for (Index i = 0; i < p.Nq; ++i)
-          (changes(i) ? different : beside) += !same_row(before, b, i, after, b, i, h);
-    CHECK(beside == 0);
-    CHECK(different > 0);
+    check_rows_beside(variant, p, 19, [](const Tensors& inputs, auto changes) {
+      set_last_column(  // scores of thousands, and of millions beside them
+          inputs,
+          [&](Index i) { return changes(i) ? 4000 : 1; },
+          [](Index) { return 20000; });
+    });
   });
 }
 
 // Scores rise from key to key: a little in most rows, and in some by so much that their m must move.
 TEST_CASE("A row's bits don't depend on where its neighbours' maxima are") {
   for_all([](const Variant& variant, const Problem& p) {
-    const Inputs inputs = make_inputs(p, "normal", 20), changed = make_inputs(p, "normal", 20);
-    const auto changes = [](Index i) { return i % 16 == 3; };
-    const auto powers_of_2 = [&](float n) { return n / (p.scale * 1.442695f); };
-    for (Index b = 0; b < p.B; ++b)
-      for (Index h = 0; h < p.Hq; ++h) {
-        for (Index j = 0; j < p.Nkv && h < p.Hkv; ++j)
-          for (const Inputs* both : {&inputs, &changed})
-            set(both->K.view(), b, h, j, p.d - 1, float(j) / float(p.Nkv));
-        for (Index i = 0; i < p.Nq; ++i) {
-          set(inputs.Q.view(), b, h, i, p.d - 1, powers_of_2(6));
-          set(changed.Q.view(), b, h, i, p.d - 1, powers_of_2(changes(i) ? 60 : 6));
-        }
-      }
-    const Output before = run(variant, p, inputs.view()), after = run(variant, p, changed.view());
-    Index different = 0, beside = 0;
-    for (Index b = 0; b < p.B; ++b)
-      for (Index h = 0; h < p.Hq; ++h)
-        for (Index i = 0; i < p.Nq; ++i)
-          (changes(i) ? different : beside) += !same_row(before, b, i, after, b, i, h);
-    CHECK(beside == 0);
-    CHECK(different > 0);
+    check_rows_beside(variant, p, 20, [&](const Tensors& inputs, auto changes) {
+      let_scores_rise(p, inputs, [&](Index i) { return changes(i) ? 60 : 6; });
+    });
   });
 }
 
