@@ -12,7 +12,7 @@ inline namespace FA_TARGET {
 using namespace fa;
 
 /// Beyond 2^20 the rounding of c·m would no longer be small beside 1.
-constexpr float kHuge = 1 << 20, kSlack = 8;  // a score may pass m by 2^kSlack before m moves
+constexpr float kHuge = 1 << 20, kSlack = 8;  // P may reach 2^kSlack before m moves
 /// Where l is more, scores may have passed m by more than P has room for: 2^16 in float16.
 constexpr float kMostL = 1 << 24;
 constexpr int kWarps = 4, kThreads = 32 * kWarps;

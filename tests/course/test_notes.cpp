@@ -5,6 +5,7 @@
 
 #include "common/course/regions.hpp"
 #include "tests/catch.hpp"
+#include "tests/io/files.hpp"
 
 using namespace fa::course;
 
@@ -67,20 +68,27 @@ TEST_CASE("What needs a record that is not there waits, and stays as it is") {
 }
 
 TEST_CASE("A table is of the record's rows, or of another list of it") {
+  const fa::TemporaryDirectory root;
+  std::filesystem::create_directories(root / "notes/results");
+  fa::write_bytes(root / "notes/results/counts.json", R"({
+    "rows": [{"step": "6a", "mma": 69632, "rate": 1.5},
+             {"step": "6b", "mma": 69632, "refused": "d = 96"}],
+    "causal": [{"step": "6a", "mma": 34816, "rate": 2.5}]})");
   const std::string end = "<!-- end fill -->\n";
   const auto table = [&](const std::string& words) {
-    const FilledPage page = fill("<!-- fill: rows " + words + " -->\n" + end);
+    const FilledPage page =
+        fill_page(root.path(), "page.md", "<!-- fill: rows " + words + " -->\n" + end);
     CHECK(page.stale.size() == 1);
     return page.text;
   };
-  const std::string rows = table("stage5_counts step mma=count");
+  const std::string rows = table("counts step mma=count");
   CHECK(rows.find("| step | mma |\n") != std::string::npos);
-  CHECK(rows.find("| 6d | 69,632 |\n") != std::string::npos);
-  CHECK(table("stage5_counts/rows step mma=count").find("| 6d | 69,632 |\n") != std::string::npos);
-  CHECK_THROWS_AS(table("stage5_counts/nowhere step"), MarkerError);
+  CHECK(rows.find("| 6b | 69,632 |\n") != std::string::npos);
+  CHECK(table("counts/causal step mma=count").find("| 6a | 34,816 |\n") != std::string::npos);
+  CHECK_THROWS_AS(table("counts/nowhere step"), MarkerError);
   // What a step refused has no rate; what no row has is a mistake.
-  CHECK(table("stage5_more d step tflops").find("| 256 | 6d |  |\n") != std::string::npos);
-  CHECK_THROWS_AS(table("stage5_counts step no_such"), MarkerError);
+  CHECK(table("counts step rate").find("| 6b |  |\n") != std::string::npos);
+  CHECK_THROWS_AS(table("counts step no_such"), MarkerError);
 }
 
 TEST_CASE("The course has its pages") {
