@@ -349,6 +349,29 @@ fa_step_mutant(not_passed_before STEPS 6d FAULT "${parity}"
 fa_step_mutant(no_wait_for_empty STEPS 6e 6f FAULT "${not_waited} and ${arrivals} and ${race}"
   CAUSE "a stage is filled anew while warps read it"
   FIND "mbarrier_wait_together(empty + (turn - 1) % 2, (turn - 1) / 2 % 2);" REPLACE "")
+fa_step_mutant(no_wait_for_full STEPS 6e 6f FAULT "${ahead} and ${race} and ${unwritten} and ${parity}"
+  CAUSE "no wait for the bytes of a stage"
+  FIND "//# region load_kv
+      mbarrier_wait_together(full + turn % 2, turn / 2 % 2);" REPLACE "//# region load_kv")
+fa_step_mutant(parity_of_full STEPS 6e 6f FAULT "${ahead} and ${race} and ${unwritten} and ${parity}"
+  CAUSE "a stage's parity is its number's"
+  FIND "//# region load_kv
+      mbarrier_wait_together(full + turn % 2, turn / 2 % 2);" REPLACE "//# region load_kv
+      mbarrier_wait_together(full + turn % 2, turn % 2);")
+fa_step_mutant(parity_of_empty STEPS 6e 6f FAULT "${parity}" CAUSE "the refill waits for the other parity of empty"
+  FIND "(turn - 1) / 2 % 2" REPLACE "(turn + 1) / 2 % 2")
+fa_step_mutant(no_syncwarp STEPS 6e 6f FAULT "${race}"
+  CAUSE "lane 0 says that its warp has read the stage while others still read"
+  FIND "__syncwarp();  // all lanes have read the stage" REPLACE "")
+fa_step_mutant(no_arrival STEPS 6e 6f FAULT "${arrivals} and ${parity}"
+  CAUSE "three warps say that they have read the stage"
+  FIND "__syncwarp();  // all lanes have read the stage
+      if (lane == 0)" REPLACE "__syncwarp();  // all lanes have read the stage
+      if (lane == 0 && warp > 0)")
+fa_step_mutant(two_refill STEPS 6f
+  FAULT "block ends with a copy under way and ${in_flight} and ${not_waited} and ${arrivals} and ${bytes}"
+  CAUSE "two warps fill the same stage anew"
+  FIND "warp != int(turn % kWarps)" REPLACE "warp / 2 != int(turn % 2)")
 fa_step_mutant(refill_each_part STEPS 6e FAULT "${in_flight} and ${arrivals} and ${bytes}"
   CAUSE "each part of a stage asks for the next stage"
   FIND "part == 0 && k0 == (D" REPLACE "k0 == (D")
