@@ -44,15 +44,20 @@ constexpr bool takes_d(fa::Index d) { return @FA_TAKES_D@; }
 /// Queries by keys of the kernel that a head dimension gets, with rows that follow each other.
 fa::Tile default_tile(fa::Index d);
 
+/// Rows of K (and of V) that it reads at a time: 1, or with TMA all keys of a stage.
+fa::Index rows_at_a_time(fa::Index d);
+
 }  // namespace FA_TARGET
 
 /// No memory beside Q, K, V, O and LSE. Every tile of queries reads each row of K and V that one of
-/// its queries sees once.
+/// its queries sees once, if rows need no second pass.
 inline fa::Cost cost(const fa::HeadShape& head) {
   const double row_bytes = double(head.d * head.element_bytes);
   return {0,
-          fa::unavoidable_bytes(head) +
-              2 * row_bytes * fa::key_rows_read(head, default_tile(head.d).Br)};
+          fa::unavoidable_bytes(head) + 2 * row_bytes *
+                                            fa::key_rows_read(head,
+                                                              default_tile(head.d).Br,
+                                                              rows_at_a_time(head.d))};
 }
 
 }  // namespace stage5::@FA_STEP_NAMESPACE@

@@ -95,6 +95,10 @@ fa::Tile default_tile(Index d) {
   @FA_TILE_BY_D@
 }
 
+fa::Index rows_at_a_time([[maybe_unused]] Index d) {
+  @FA_ROWS_BY_D@
+}
+
 template <class T>
 void attention(Tensor<const T> Q,
                Tensor<const T> K,

@@ -96,15 +96,38 @@ inline bool takes_d(const Variant& variant, Index d) {
   return d <= variant.most_d && (!variant.stage.takes_d || variant.stage.takes_d(d));
 }
 
-/// The head dimension for a test that any would do for: d, or 64 where the variant refuses it.
-inline Index d_for(const Variant& variant, Index d) { return takes_d(variant, d) ? d : 64; }
+/// The head dimension for a test that any would do for: d, or where the variant refuses it the next
+/// multiple of 64 that it takes, or 64.
+inline Index d_for(const Variant& variant, Index d) {
+  if (takes_d(variant, d)) return d;
+  for (Index more = (d + 63) / 64 * 64; more <= 256; more += 64)
+    if (takes_d(variant, more)) return more;
+  return 64;
+}
 
-/// Of these, the variants that take the problem: its type, and its d.
-inline std::vector<Variant> that_take(const Problem& p, const std::vector<Variant>& variants) {
-  std::vector<Variant> some;
-  for (const Variant& variant : variants)
-    if (takes(variant, p.dtype) && takes_d(variant, p.d)) some.push_back(variant);
-  return some;
+/// A problem, and variants that take it.
+struct Group {
+  Problem p;
+  std::vector<Variant> variants;
+};
+
+/// All of these variants that take the problem's type, each with the problem's d or with another that it
+/// takes instead (d_for): no step is left out of a test because of a d that the test doesn't depend on.
+inline std::vector<Group> by_d(const Problem& p, const std::vector<Variant>& variants) {
+  std::vector<Group> groups;
+  for (const Variant& variant : variants) {
+    if (!takes(variant, p.dtype)) continue;
+    const Index d = d_for(variant, p.d);
+    auto group = groups.begin();
+    while (group != groups.end() && group->p.d != d) ++group;
+    if (group == groups.end()) {
+      group = groups.insert(group, {p, {}});
+      group->p.d = d;
+      if (p.scale == default_scale(p.d)) group->p.scale = default_scale(d);
+    }
+    group->variants.push_back(variant);
+  }
+  return groups;
 }
 
 }  // namespace fa

@@ -142,17 +142,9 @@ const std::vector<Prepared>& prepared(DType dtype, Size size, bool any_d) {
 
 }  // namespace
 
-const std::vector<std::string>& probe_names() {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> result;
-    for (const Probe& probe : probes(DType::float16, Size::steps, true))
-      if (result.empty() || result.back() != probe.name) result.push_back(probe.name);
-    return result;
-  }();
-  return names;
-}
-
-std::vector<Failure> run_probes(const Variant& variant, DType dtype) {
+std::vector<Failure> run_probes(const Variant& variant,
+                                DType dtype,
+                                const std::function<bool(const std::vector<Failure>&)>& enough) {
   std::vector<Failure> failures;
   for (const Prepared& each : prepared(dtype, size_for(variant), takes_d(variant, 40))) {
     const Problem& p = each.probe.problem;
@@ -162,7 +154,9 @@ std::vector<Failure> run_probes(const Variant& variant, DType dtype) {
       failure = other_than(each.probe.all, run(variant, p, each.inputs.view()));
     if (failure.empty() && each.probe.rise != 0)
       failure = depends_on_neighbours(variant, each.probe);
-    if (!failure.empty()) failures.push_back({each.probe.name, failure});
+    if (failure.empty()) continue;
+    failures.push_back({each.probe.name, failure});
+    if (enough && enough(failures)) break;
   }
   return failures;
 }

@@ -15,6 +15,7 @@
 //   huge scores     near 1e12, where s − m of the largest score is 0 only if both were rounded alike
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,10 +28,11 @@ struct Failure {
   std::string what;  // one line, and then what the emulator found
 };
 
-/// The names of the probes, in order.
-const std::vector<std::string>& probe_names();
-
-/// Runs all probes; returns those that failed. A CUDA stage in the emulator gets smaller ones.
-std::vector<Failure> run_probes(const Variant& variant, DType dtype = DType::float32);
+/// Runs all probes, or until enough(failures); returns those that failed. A CUDA stage in the emulator gets
+/// smaller ones.
+std::vector<Failure> run_probes(
+    const Variant& variant,
+    DType dtype = DType::float32,
+    const std::function<bool(const std::vector<Failure>&)>& enough = {});
 
 }  // namespace fa

@@ -40,8 +40,8 @@ std::string check(const Variant& variant,
                   const Expected& expected);
 
 /// Makes inputs and checks every variant on them. Returns a line for each that fails, which begins
-/// with its name and the problem. A variant that the problem's d is too large for must refuse it by
-/// name, and so must a variant that doesn't take the problem's type.
+/// with its name and the problem. A variant that doesn't take the problem's d must refuse it by name, and
+/// is checked with another (by_d); one that doesn't take its type must refuse that.
 std::string check_variants(const std::vector<Variant>& variants,
                            const Problem& problem,
                            const std::string& pattern = "normal",

@@ -32,12 +32,14 @@ inline double unavoidable_bytes(const HeadShape& s) {
 }
 
 /// Rows of K (and of V) that are read when queries come in tiles of Br and each tile reads the
-/// keys that its queries see. Br = 1: once for every visible (query, key) pair.
-inline double key_rows_read(const HeadShape& s, Index Br) {
+/// keys that its queries see. Br = 1: once for every visible (query, key) pair. Rows that come
+/// `at_a_time` come whole, as far as there are any.
+inline double key_rows_read(const HeadShape& s, Index Br, Index at_a_time = 1) {
   double rows = 0;
   for (Index i0 = 0; i0 < s.Nq; i0 += Br) {
     const KeyRange keys = s.mask.keys(i0, std::min(i0 + Br, s.Nq));
-    rows += static_cast<double>(keys.last - keys.first);
+    const Index copies = (keys.last - keys.first + at_a_time - 1) / at_a_time;
+    rows += static_cast<double>(std::min(copies * at_a_time, s.mask.Nkv - keys.first));
   }
   return rows;
 }

@@ -48,47 +48,49 @@ TEST_CASE("Windows over many tiles are right", "[masked]") {
 
 TEST_CASE("A query that sees no key gets O = 0 and LSE = -inf", "[masked]") {
   for (const DType dtype : kAllTypes)
-    for (const Problem& p : {with_mask(one_head(100, 30, 24, dtype), true),
-                             with_mask(one_head(300, 40, 24, dtype), false, 5, 5),
-                             with_mask(one_head(100, 70, 8, dtype), true, 0, -1)}) {
-      const Inputs inputs = make_inputs(p, "normal", 1);
-      for (const Variant& variant : that_take(p, all_variants())) {
-        INFO(variant.name << ", " << describe(p));
-        const Output output = run(variant, p, inputs.view());
-        Index empty_rows = 0, right_rows = 0;
-        for (Index i = 0; i < p.Nq; ++i) {
-          bool empty = true, zero = true;
-          for (Index j = 0; j < p.Nkv; ++j) empty = empty && !sees(p, i, j);
-          for (Index x = 0; x < p.d; ++x) zero = zero && output.O().at(0, 0, i, x) == 0;
-          empty_rows += empty;
-          right_rows += empty && zero && output.LSE()[i] == -INFINITY;
+    for (const Problem& some : {with_mask(one_head(100, 30, 24, dtype), true),
+                                with_mask(one_head(300, 40, 24, dtype), false, 5, 5),
+                                with_mask(one_head(100, 70, 8, dtype), true, 0, -1)})
+      for (const auto& [p, variants] : by_d(some, all_variants())) {
+        const Inputs inputs = make_inputs(p, "normal", 1);
+        for (const Variant& variant : variants) {
+          INFO(variant.name << ", " << describe(p));
+          const Output output = run(variant, p, inputs.view());
+          Index empty_rows = 0, right_rows = 0;
+          for (Index i = 0; i < p.Nq; ++i) {
+            bool empty = true, zero = true;
+            for (Index j = 0; j < p.Nkv; ++j) empty = empty && !sees(p, i, j);
+            for (Index x = 0; x < p.d; ++x) zero = zero && output.O().at(0, 0, i, x) == 0;
+            empty_rows += empty;
+            right_rows += empty && zero && output.LSE()[i] == -INFINITY;
+          }
+          CHECK(empty_rows >= 30);
+          CHECK(right_rows == empty_rows);
         }
-        CHECK(empty_rows >= 30);
-        CHECK(right_rows == empty_rows);
       }
-    }
 }
 
 TEST_CASE("What a mask hides from every query is never read", "[masked]") {
   // Keys 0..29 and 81..99 are outside every window.
-  for (const DType dtype : kAllTypes) {
-    const Problem p =
-        with_mask(one_head(40, 100, 24, dtype), false, 30, -1);  // query 0 stands at key 60
-    const Problem narrow = with_mask(p, true, 30, -1);
-    const Inputs inputs = make_inputs(p, "normal", 8);
-    for (const Problem& problem : {p, narrow})
-      for (const float hidden : {NAN, INFINITY}) {
-        const Storage K = copy_of(inputs.K.view()), V = copy_of(inputs.V.view());
-        for (Index j = 0; j < 30; ++j)
-          for (Index x = 0; x < p.d; ++x) {
-            set(K.view(), 0, 0, j, x, hidden);
-            set(V.view(), 0, 0, j, x, hidden);
+  for (const DType dtype : kAllTypes)
+    // Query 0 stands at key 60.
+    for (const auto& [p, variants] :
+         by_d(with_mask(one_head(40, 100, 24, dtype), false, 30, -1), all_variants())) {
+      const Problem narrow = with_mask(p, true, 30, -1);
+      const Inputs inputs = make_inputs(p, "normal", 8);
+      for (const Problem& problem : {p, narrow})
+        for (const float hidden : {NAN, INFINITY}) {
+          const Storage K = copy_of(inputs.K.view()), V = copy_of(inputs.V.view());
+          for (Index j = 0; j < 30; ++j)
+            for (Index x = 0; x < p.d; ++x) {
+              set(K.view(), 0, 0, j, x, hidden);
+              set(V.view(), 0, 0, j, x, hidden);
+            }
+          for (const Variant& variant : variants) {
+            INFO(variant.name << ", " << describe(problem));
+            CHECK(same_bits(run(variant, problem, {inputs.Q.view(), K.view(), V.view()}),
+                            run(variant, problem, inputs.view())));
           }
-        for (const Variant& variant : that_take(p, all_variants())) {
-          INFO(variant.name << ", " << describe(problem));
-          CHECK(same_bits(run(variant, problem, {inputs.Q.view(), K.view(), V.view()}),
-                          run(variant, problem, inputs.view())));
         }
-      }
-  }
+    }
 }
