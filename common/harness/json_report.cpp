@@ -136,13 +136,14 @@ std::string dumped(const Json& json) {
 
 std::string json_report(const Facts& facts) { return dumped(facts_json(facts)); }
 
-std::string ladder_json(const std::vector<Facts>& steps) {
+std::string ladder_json(const std::vector<Facts>& steps, const std::vector<std::string>& left_out) {
   Json json;
   bool right = true;
   for (const Facts& facts : steps) {
     json["steps"].push_back(facts_json(facts));
     right = right && facts.right();
   }
+  json["left_out"] = left_out;
   json["right"] = right;
   return dumped(json);
 }

@@ -122,6 +122,19 @@ std::optional<Stage> last_that_suits(const Ladder& ladder,
   return std::nullopt;
 }
 
+/// The step that takes the most head dimensions: it knows best which the stage takes.
+const Stage& most_general(const std::vector<Stage>& steps) {
+  const auto count = [](const Stage& stage) {
+    Index taken = 0;
+    for (Index d = 1; d <= 512; ++d) taken += !stage.takes_d || stage.takes_d(d);
+    return taken;
+  };
+  const Stage* most = &steps.front();
+  for (const Stage& step : steps)
+    if (count(step) >= count(*most)) most = &step;
+  return *most;
+}
+
 /// A problem with its inputs, who is to solve it, and what else is to be done.
 struct Prepared {
   Inputs inputs;
@@ -145,9 +158,9 @@ Prepared prepare(const Options& options, const Ladder& ladder) {
     validate(p);
   }
   require_dtype(steps.back(), p.dtype);
-  // Where none suits, the last one says why.
+  // Where none suits, one that takes as much as any says why.
   const std::optional<Stage> best = last_that_suits(ladder, steps.size(), p.d, options.device);
-  all.stage = options.step ? steps[*options.step] : best.value_or(steps.back());
+  all.stage = options.step ? steps[*options.step] : best.value_or(most_general(steps));
   std::size_t at = 0;
   while (steps[at].step != all.stage.step) ++at;
   all.previous = last_that_suits(ladder, at, p.d, options.device);
@@ -197,7 +210,7 @@ Facts facts_of(const Stage& stage, const Options& options, const Prepared& all, 
 void note_of_run(const Stage& stage, Facts& facts) {
   if (facts.timing.facts.note.empty()) return;
   facts.notes.push_back(facts.timing.facts.note);
-  print_note(stage, facts.timing.facts.note);
+  print_note(stage, (stage.step.empty() ? "" : label_of(stage) + ": ") + facts.timing.facts.note);
 }
 
 ExitCode run_and_report(const Options& options, const Ladder& ladder) {
@@ -236,8 +249,12 @@ ExitCode run_ladder(const Options& options, const Ladder& whole) {
   const Prepared all = prepare(options, whole);
   const Problem& p = all.problem();
   std::vector<Stage> steps;
+  std::vector<std::string> left_out;
   for (const Stage& step : whole.steps)
-    if (suits(step, p.d, options.device)) steps.push_back(step);
+    if (suits(step, p.d, options.device))
+      steps.push_back(step);
+    else
+      left_out.push_back(step.step);
   if (steps.empty()) steps = {all.stage};
   const Job job = job_of(options, all);
   const Expected expected = expect(p, all.inputs.view(), all.plan.oracle.queries);
@@ -269,8 +286,9 @@ ExitCode run_ladder(const Options& options, const Ladder& whole) {
       if (s > 0) ladder[s].previous->run = {timings[s - 1], true};
     }
   }
-  fmt::print(
-      "{}{}", options.json ? ladder_json(ladder) : ladder_text(ladder), options.json ? "\n" : "");
+  fmt::print("{}{}",
+             options.json ? ladder_json(ladder, left_out) : ladder_text(ladder, left_out),
+             options.json ? "\n" : "");
   return std::all_of(ladder.begin(), ladder.end(), [](const Facts& f) { return f.right(); })
              ? kRight
              : kMismatch;

@@ -51,8 +51,9 @@ struct Facts {
 /// A page for a terminal; the last line begins with RIGHT or WRONG.
 std::string text_report(const Facts& facts);
 
-/// The same for all steps of a stage on one input: a table with a line a step.
-std::string ladder_text(const std::vector<Facts>& steps);
+/// The same for all steps of a stage on one input: a table with a line a step. `left_out`: the labels of
+/// those that don't take it.
+std::string ladder_text(const std::vector<Facts>& steps, const std::vector<std::string>& left_out);
 
 /// A column of that table, of runs in the emulator: the sum of its counts with these names.
 struct CountColumn {
@@ -62,7 +63,7 @@ struct CountColumn {
 const std::vector<CountColumn>& count_columns();
 
 /// {"steps": [what json_report says of each], "right": …}
-std::string ladder_json(const std::vector<Facts>& steps);
+std::string ladder_json(const std::vector<Facts>& steps, const std::vector<std::string>& left_out);
 
 /// One JSON object on one line; what the stage and the one before are has "step" where they are steps.
 /// Times are in seconds, memory and traffic in bytes, a window without

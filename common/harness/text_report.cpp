@@ -176,12 +176,17 @@ const std::vector<CountColumn>& count_columns() {
   return columns;
 }
 
-std::string ladder_text(const std::vector<Facts>& steps) {
+std::string ladder_text(const std::vector<Facts>& steps, const std::vector<std::string>& left_out) {
   const Facts& first = steps.front();
   const bool emulated = first.timing.facts.emulated;
   const std::vector<Column> columns = emulated ? counted_columns() : timed_columns();
-  std::string text = fmt::format("Stage {}: all steps on one input\n\n", first.number) +
-                     input_text(first) + fmt::format("\n  {:4}  {:22}", "step", "what it adds");
+  std::string text =
+      fmt::format("Stage {}: all steps on one input\n\n", first.number) + input_text(first);
+  if (!left_out.empty())
+    text += fmt::format("  {:10} steps {}: they don't take this d, or not on this device\n",
+                        "left out",
+                        fmt::join(left_out, ", "));
+  text += fmt::format("\n  {:4}  {:22}", "step", "what it adds");
   for (const Column& column : columns) text += fmt::format("  {:>10}", column.head);
   text += "    error\n";
   std::string failures;

@@ -147,12 +147,29 @@ TEST_CASE("the ladder has a line for each step, with the emulator's counts", "[c
     CHECK(steps[s].at("previous").value("step", "") == (s == 0 ? "" : labels()[s - 1]));
     CHECK(steps[s].at("previous").at("speed_up").is_null());  // the emulator's time says nothing
   }
+  CHECK(ladder.at("left_out").empty());
   // What steps 2 and 3 are for.
   CHECK(steps[0].at("counts").at("shared_load_conflicts") > 0);
   CHECK(steps[1].at("counts").at("shared_load_conflicts") == 0);
   CHECK(steps[1].at("counts").at("ldmatrix_conflicts") == 0);
   CHECK(steps[1].at("counts").at("async_copy_bytes") == 0);
   CHECK(steps[2].at("counts").at("async_copy_bytes") > 0);
+}
+
+TEST_CASE("the ladder says which steps it leaves out, and which step a note is about", "[cli]") {
+  const std::vector<std::string> arguments = {
+      "-N", "40", "-H", "1", "-d", "63", "--ladder", "--device", "simt"};
+  const Ended text = run(kStage5, arguments);
+  INFO(text.out << text.err);
+  CHECK(text.exit_code == 0);
+  CHECK(text.out.find("left out   steps 6a, 6b, 6c, 6d, 6e, 6f:") != std::string::npos);
+  CHECK(text.out.find("\n  6a ") == std::string::npos);
+  CHECK(text.err.find("note: step 3: ") != std::string::npos);
+  CHECK(text.err.find("note: step 2: ") == std::string::npos);
+  std::vector<std::string> as_json = arguments;
+  as_json.push_back("--json");
+  const auto left_out = run(kStage5, as_json).json().at("left_out");
+  CHECK(left_out == nlohmann::json({"6a", "6b", "6c", "6d", "6e", "6f"}));
 }
 
 TEST_CASE("the ladder takes no single step and writes no output", "[cli]") {
@@ -202,6 +219,11 @@ TEST_CASE("a head dimension that no step takes is refused by name", "[cli]") {
       check_refused(kStage5,
                     {"-N", "20", "-d", d, "--step", step, "--device", "simt"},
                     {std::string("d = ") + d, std::string("step ") + step, "up to 128"});
+  // Without a step: what the stage takes in all.
+  for (const char* d : {"129", "255", "1000"})
+    check_refused(kStage5,
+                  {"-N", "20", "-d", d, "--device", "simt"},
+                  {std::string("d = ") + d, "up to 128, and multiples of 8 up to 256"});
 }
 
 TEST_CASE("stage 5 takes 16 bits: float16 where nothing is said, and float32 files converted",
