@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Stage 5's steps under Nsight Compute: bank conflicts, bytes, and how busy the tensor cores are.
+"""Stage 5's steps under Nsight Compute: bank conflicts, bytes, how busy the tensor cores are, and what
+warps wait for.
 
     python3 common/bench/conflicts_ncu.py [--steps 2,5i] [--build build/release] [--ncu ncu]
         [--json FILE]
@@ -53,12 +54,19 @@ USE = {
     "issued_instructions": "smsp__inst_issued.sum",
     "dram_read_bytes": "dram__bytes_read.sum",
     "dram_write_bytes": "dram__bytes_write.sum",
+    "issue_percent": "smsp__issue_active.avg.pct_of_peak_sustained_active",
+    "spilled_load_sectors": "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum",
     "occupancy_percent": "sm__warps_active.avg.pct_of_peak_sustained_active",
     "registers": "launch__registers_per_thread",
     "shared_bytes": "launch__shared_mem_per_block_dynamic launch__shared_mem_per_block",
 }
-
-
+# For how many of the cycles between two instructions a warp waits, and for what.
+WAITS = {reason: f"smsp__average_warps_issue_stalled_{name}_per_issue_active.ratio" for reason, name in {
+    "global memory": "long_scoreboard", "shared memory, exp": "short_scoreboard",
+    "other instructions": "wait", "the tensor cores": "math_pipe_throttle",
+    "the shared memory's queue": "mio_throttle", "the global memory's queue": "lg_throttle",
+    "a barrier": "barrier", "code": "no_instruction", "its turn": "not_selected",
+}.items()}
 
 
 def conflicts(counts, emulated):
@@ -72,6 +80,12 @@ def conflicts(counts, emulated):
         return total("conflicts") / max(1, total("wavefronts"))
     except KeyError:
         return None
+
+
+def most_waits(waits):
+    """The two reasons that warps wait for longest, with the cycles for each instruction."""
+    longest = sorted(((cycles, reason) for reason, cycles in waits.items()), reverse=True)[:2]
+    return ", ".join(f"{reason} {cycles:.1f}" for cycles, reason in longest)
 
 
 def cell(value, width, form="", scale=1):
@@ -96,10 +110,10 @@ def main():
     runs = [(label, d, f"-d {d} --step {label}") for d in (64, 128) for label in wanted]
 
     print(f"{on_gpu['device']}\n"
-          "         |      conflicts      |  tensor  |           |      |  shared | instructions |"
-          "   DRAM MB\n"
-          "  d step |     ncu    emulator |    pipe  | occupancy | regs |     KiB |     millions |"
-          "  read written")
+          "         |      conflicts      |  tensor  |         |           |      |  shared | instructions |"
+          "    DRAM MB    | spilled |\n"
+          "  d step |     ncu    emulator |    pipe  |  issue  | occupancy | regs |     KiB |     millions |"
+          "  read written | sectors | cycles a warp waits for")
     rows, counts, failed = [], [], False
     with concurrent.futures.ThreadPoolExecutor(2) as pool:  # meanwhile: the emulator needs no GPU
         emulated = {flags: pool.submit(ncu.facts, program, f"{COUNTED} {flags}", "simt")
@@ -110,6 +124,7 @@ def main():
             row = {"step": label, "d": d,
                    **profiler.read(program, f"{FILLED} {flags}", kernel, USE)}
             facts = emulated[flags].result()
+            row["waits"] = most_waits(profiler.read(program, f"{FILLED} {flags}", kernel, WAITS))
             row["conflicts"] = conflicts(hardware, False)
             row["emulator_conflicts"] = facts and conflicts(facts["counts"], True)
             too_many = label != "1" and not (row["conflicts"] or 0) < MOST_CONFLICTS
@@ -122,12 +137,14 @@ def main():
             print(f"{d:>3} {label:>4} |" + cell(row["conflicts"], 7, ".2%")
                   + cell(row["emulator_conflicts"], 11, ".2%")
                   + " |" + cell(row.get("tensor_percent"), 6, ".1f") + " %"
+                  + " |" + cell(row.get("issue_percent"), 5, ".1f") + " %"
                   + " |" + cell(row.get("occupancy_percent"), 7, ".1f") + " %"
                   + " |" + cell(row.get("registers"), 4)
                   + " |" + cell(row.get("shared_bytes"), 7, ".1f", 1024)
                   + " |" + cell(row.get("issued_instructions"), 12, ".2f", 1e6)
                   + " |" + cell(row.get("dram_read_bytes"), 6, ".1f", 1e6)
                   + cell(row.get("dram_write_bytes"), 7, ".1f", 1e6)
+                  + " |" + cell(row.get("spilled_load_sectors"), 7) + " | " + row["waits"]
                   + ("  TOO MANY CONFLICTS" if too_many else ""), flush=True)
     print(f"\nCounts of both that differ, of {len(counts)}:\n  d step {'count':<24}"
           f" {'emulator':>11} {'ncu':>11}")
