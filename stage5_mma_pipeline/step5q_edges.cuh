@@ -210,7 +210,7 @@ __global__ void __launch_bounds__(kThreads, Shape<D>::kBlocks)
           }
         }
         //# region pv  O = O + P V
-        const std::uint32_t ones[2] = {round_pair<T>(1, 1), round_pair<T>(1, 1)};
+        const std::uint32_t ones[2] = {kOnes<T>, kOnes<T>};
 #pragma unroll
         for (int k0 = 0; k0 < Bc; k0 += 16) {
           std::uint32_t p[W][4];

@@ -11,7 +11,7 @@
 //               Place<T, rows>                                    a lane's in a swizzled tile
 //               load_vector store_vector                          several elements in one access
 //               ldmatrix_x2 ldmatrix_x4 … _trans mma_m16n8k16     tensor cores
-//               pair round_pair                                   two 16-bit elements in a register
+//               pair round_pair kOnes                             two 16-bit elements in a register
 //               cp_async_16 cp_async_commit cp_async_wait         asynchronous copies
 //               mbarrier_init mbarrier_arrive … _expect           barriers in shared memory, cc 9.0
 //               mbarrier_wait … _together                         and waiting at them
@@ -20,6 +20,8 @@
 //               arrive_at                                         a counter: who came last?
 //               launch<kernel>(grid, block, shared_bytes, …)      global("Q", Q) names one of these
 #pragma once
+
+#include <type_traits>
 
 #include "common/attention/mask.hpp"
 #include "common/attention/view.hpp"
@@ -41,6 +43,11 @@ template <class T>
 __device__ inline std::uint32_t pair(T low, T high) {
   return low.bits | static_cast<std::uint32_t>(high.bits) << 16;
 }
+
+/// 1 and 1 in one register, to multiply P with. By its bits: round_pair<T>(1, 1) is an instruction
+/// for bfloat16, which nvcc doesn't carry out beforehand.
+template <class T>
+constexpr std::uint32_t kOnes = std::is_same_v<T, float16> ? 0x3c003c00 : 0x3f803f80;
 
 /// threadIdx.x, read here and now; else the compiler may read the special register anew in a loop.
 __device__ inline unsigned thread_index() {
@@ -65,6 +72,7 @@ struct TileMaps {
 
 namespace fa {
 using FA_TARGET::exp_minus;
+using FA_TARGET::kOnes;
 using FA_TARGET::pair;
 using FA_TARGET::thread_index;
 using FA_TARGET::TileMaps;

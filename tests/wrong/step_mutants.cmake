@@ -216,7 +216,7 @@ fa_step_mutant(m_stays STEPS 5q 6f CAUSE "m moves only for a score that has pass
 fa_step_mutant(sum_of_two STEPS 1 5d CAUSE "l is summed over 2 of the 4 threads of a row"
   FIND "other < 4; other *= 2) l += " REPLACE "other < 2; other *= 2) l += ")
 fa_step_mutant(ones_of_half STEPS 5e 5i 5p 6f CAUSE "half of the ones that P is multiplied with are 0"
-  FIND "{round_pair<T>(1, 1), round_pair<T>(1, 1)}" REPLACE "{round_pair<T>(1, 1), round_pair<T>(0, 0)}")
+  FIND "{kOnes<T>, kOnes<T>}" REPLACE "{kOnes<T>, 0}")
 fa_step_mutant(no_slack_test STEPS 5d 5i CAUSE "m moves for no score: P overflows 16 bits"
   FIND "constexpr float kSlack = 8;" REPLACE "constexpr float kSlack = 1e30f;")
 
