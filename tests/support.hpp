@@ -1,6 +1,7 @@
 // What the tests share: problems in one line, one run of one stage, one check against the oracle.
 #pragma once
 
+#include <cmath>
 #include <functional>
 #include <string>
 #include <vector>
@@ -73,6 +74,11 @@ void set_last_column(const Tensors& inputs,
 void let_scores_rise(const Problem& problem,
                      const Tensors& inputs,
                      const std::function<float(Index)>& of_query);
+
+/// The larger error; NaN if either is, which std::max(worst, NaN) is not.
+inline double worse(double worst, double error) {
+  return std::isnan(worst) || error <= worst ? worst : error;
+}
 
 /// A copy with its own storage.
 Storage copy_of(const AnyTensor& X);

@@ -51,7 +51,7 @@ void check_after_minus_infinity(const Variant& variant, const Problem& p, Index 
       const double allowed = 1e-5 + 2 * roundoff_of(p.dtype) * row.max_v;
       const double error = std::abs(static_cast<double>(output.O().at(0, 0, i, x)) -
                                     row.O[static_cast<std::size_t>(x)]);
-      worst = std::isnan(error) ? NAN : std::max(worst, error / allowed);
+      worst = worse(worst, error / allowed);
     }
     INFO("row " << i);
     CHECK(worst <= 1);

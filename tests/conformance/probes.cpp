@@ -32,8 +32,8 @@ TEST_CASE("With equal scores each output is the mean of the visible values") {
                   left < 0 ? 0 : std::max<double>(0, static_cast<double>(i + 30 - left));
               const double last = causal ? static_cast<double>(i + 30) : 119;
               const double mean = (first + last) / 2 + 1;
-              worst = std::max(
-                  worst, std::abs(static_cast<double>(output.O().at(0, 0, i, 7)) - mean) / mean);
+              worst = worse(worst,
+                            std::abs(static_cast<double>(output.O().at(0, 0, i, 7)) - mean) / mean);
             }
             CHECK(worst <= 130 * 0x1p-24 + (dtype == DType::float32 ? 0 : roundoff_of(dtype)));
           }

@@ -154,9 +154,9 @@ TEST_CASE("O is linear in V") {
         const auto bound = [&](const Expected& e) {
           return tolerance_O(e.rows[row], x, p.d, p.dtype);
         };
-        worst = std::max(worst,
-                         std::abs(value(o_one) + 2 * value(o_two) - value(o_sum)) /
-                             (bound(e_one) + 2 * bound(e_two) + bound(e_sum)));
+        worst = worse(worst,
+                      std::abs(value(o_one) + 2 * value(o_two) - value(o_sum)) /
+                          (bound(e_one) + 2 * bound(e_two) + bound(e_sum)));
       }
     CHECK(worst <= 1);
   });
@@ -258,7 +258,7 @@ TEST_CASE("Two halves of the keys, merged by their LSE, equal the whole") {
         for (const Half* of : {&one, &two})
           LSE_allowed = std::max(
               LSE_allowed, tolerance_LSE(of->expected.rows[n], p.d, p.dtype, variant.stage.leeway));
-        worst = std::max(worst, std::abs(merged_LSE - row.LSE) / LSE_allowed);
+        worst = worse(worst, std::abs(merged_LSE - row.LSE) / LSE_allowed);
         for (Index x = 0; x < p.d; ++x) {
           double merged = 0, allowed = 2 * LSE_allowed * row.max_v;  // by errors of the weights
           for (const Half* of : {&one, &two}) {
@@ -267,7 +267,7 @@ TEST_CASE("Two halves of the keys, merged by their LSE, equal the whole") {
             allowed +=
                 weight * tolerance_O(of->expected.rows[n], x, p.d, p.dtype, variant.stage.leeway);
           }
-          worst = std::max(worst, std::abs(merged - row.O[static_cast<std::size_t>(x)]) / allowed);
+          worst = worse(worst, std::abs(merged - row.O[static_cast<std::size_t>(x)]) / allowed);
         }
       }
       INFO("the first " << split << " of 133 keys");
@@ -330,7 +330,7 @@ TEST_CASE("With V the identity, O is P: weights from 0 to 1 that sum to 1") {
               outside += !(weight >= 0 && weight <= 1);
               not_hidden += !sees(p, i, j) && weight != 0;
             }
-            worst_sum = std::max(worst_sum, std::abs(sum - 1));
+            worst_sum = worse(worst_sum, std::abs(sum - 1));
           }
           // In 16 bits O is rounded, and P too, after l was summed or before.
           CHECK(worst_sum < 100 * 0x1p-24 + (dtype == DType::float32 ? 0 : 2 * roundoff_of(dtype)));
