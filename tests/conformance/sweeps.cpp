@@ -62,6 +62,17 @@ TEST_CASE("Ragged shapes are right: three tiles and more, d beside every tile's 
       }
 }
 
+TEST_CASE("No variant is left out of a test because of its d") {
+  for (const Index d : kHeadDims)
+    for (const DType dtype : kAllTypes) {
+      std::size_t take_the_type = 0, grouped = 0;
+      for (const Variant& variant : every_variant()) take_the_type += takes(variant, dtype);
+      for (const auto& [p, variants] : by_d(one_head(3, 3, d, dtype), every_variant()))
+        for (const Variant& variant : variants) grouped += takes_d(variant, p.d);
+      CHECK(grouped == take_the_type);
+    }
+}
+
 TEST_CASE("Every head map is right: MHA, GQA and MQA, in batches") {
   const std::vector<std::pair<Index, Index>> head_maps = {
       {1, 1}, {2, 2}, {6, 2}, {10, 2}, {8, 1}, {12, 12}, {9, 3}, {33, 11}};
