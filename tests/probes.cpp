@@ -14,9 +14,8 @@ struct Probe {
   std::string name;
   std::string pattern;
   Problem problem;
-  float all = 0;  // not 0: every element of Q, K and V is this, and so must be every element of O
-  float rise =
-      0;  // not 0: scores rise by so many powers of 2, and rows mustn't depend on each other
+  float all = 0;   // not 0: every element of Q, K and V is this, and so must be every element of O
+  float rise = 0;  // not 0: scores rise by so many powers of 2; rows mustn't depend on each other
 };
 
 /// Which probes a stage gets.

@@ -44,8 +44,8 @@ __device__ inline std::uint32_t pair(T low, T high) {
   return low.bits | static_cast<std::uint32_t>(high.bits) << 16;
 }
 
-/// 1 and 1 in one register, to multiply P with. By its bits: round_pair<T>(1, 1) is an instruction
-/// for bfloat16, which nvcc doesn't carry out beforehand.
+/// 1 and 1 in one register, to multiply P with. By its bits: of round_pair<T>(1, 1) ptxas leaves an
+/// instruction in the program for bfloat16, and a register more is needed.
 template <class T>
 constexpr std::uint32_t kOnes = std::is_same_v<T, float16> ? 0x3c003c00 : 0x3f803f80;
 

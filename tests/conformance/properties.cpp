@@ -87,16 +87,14 @@ void check_rows_beside(const Variant& variant, const Problem& p, std::uint64_t s
 TEST_CASE("A constant added to every score changes LSE by the constant and O not at all") {
   for_all([](const Variant& variant, const Problem& p) {
     Inputs inputs = make_inputs(p, "normal", 11);
-    const auto fill_last = [&](const AnyTensor& X, float value) {
-      for (Index b = 0; b < X.B; ++b)
-        for (Index h = 0; h < X.H; ++h)
-          for (Index i = 0; i < X.N; ++i) set(X, b, h, i, X.d - 1, value);
+    const auto add = [&](float component) {
+      set_last_column(
+          inputs.view(), [](Index) { return 1; }, [&](Index) { return component; });
     };
-    fill_last(inputs.Q.view(), 1);
-    fill_last(inputs.K.view(), 0);
+    add(0);
     const Output plain = run(variant, p, inputs.view());
     for (const float component : {24.0f, -400.0f}) {
-      fill_last(inputs.K.view(), component);
+      add(component);
       const Expected expected = expect(p, inputs.view());
       Output shifted = run(variant, p, inputs.view());
       for (Index row = 0; row < p.B * p.Hq * p.Nq; ++row) shifted.LSE()[row] -= p.scale * component;

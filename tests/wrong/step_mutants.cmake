@@ -288,7 +288,7 @@ fa_step_mutant(parity_of_full STEPS 6b FAULT "${ahead}" CAUSE "a stage's parity 
 fa_step_mutant(parity_of_full STEPS 6c FAULT "${ahead} and ${race} and ${unwritten} and ${parity}"
   CAUSE "a stage's parity is its number's"
   FIND "mbarrier_wait(full + turn % 2, turn / 2 % 2);" REPLACE "mbarrier_wait(full + turn % 2, turn % 2);")
-fa_step_mutant(parity_of_empty STEPS 6c FAULT "${parity}" CAUSE "the refill waits for the other parity of empty"
+fa_step_mutant(parity_of_empty STEPS 6c 6e 6f FAULT "${parity}" CAUSE "the refill waits for the other parity of empty"
   FIND "(turn - 1) / 2 % 2" REPLACE "(turn + 1) / 2 % 2")
 fa_step_mutant(no_barrier STEPS 6b FAULT "${not_waited} and ${race} and ${parity}"
   CAUSE "a stage is filled anew while warps read it"
@@ -298,14 +298,14 @@ fa_step_mutant(no_wait_for_empty STEPS 6c FAULT "${not_waited} and ${arrivals} a
   FIND "mbarrier_wait(empty + (turn - 1) % 2, (turn - 1) / 2 % 2);" REPLACE "")
 fa_step_mutant(no_fence STEPS 6b 6f FAULT "${not_fenced}" CAUSE "no fence between what was read and the copy over it"
   FIND "fence_proxy_async();  // what was read there is read" REPLACE "")
-fa_step_mutant(no_syncwarp STEPS 6c FAULT "${race}"
+fa_step_mutant(no_syncwarp STEPS 6c 6e 6f FAULT "${race}"
   CAUSE "lane 0 says that its warp has read the stage while others still read"
   FIND "__syncwarp();  // all lanes have read the stage" REPLACE "")
 fa_step_mutant(expect_half STEPS 6b 6f FAULT "${bytes}" CAUSE "the barrier is told of K's bytes alone"
   FIND "full + turn % 2, 4 * kStage * D" REPLACE "full + turn % 2, 2 * kStage * D")
 fa_step_mutant(k_v_exchanged STEPS 6b 6f CAUSE "the stages of K and V are exchanged"
   FIND "sK + here, maps.K" REPLACE "sK + here, maps.V" FIND2 "sV + here, maps.V" REPLACE2 "sV + here, maps.K")
-fa_step_mutant(two_refill STEPS 6c
+fa_step_mutant(two_refill STEPS 6c 6f
   FAULT "block ends with a copy under way and ${in_flight} and ${not_waited} and ${arrivals} and ${bytes}"
   CAUSE "two warps fill the same stage anew"
   FIND "warp != int(turn % kWarps)" REPLACE "warp / 2 != int(turn % 2)")
@@ -358,20 +358,11 @@ fa_step_mutant(parity_of_full STEPS 6e 6f FAULT "${ahead} and ${race} and ${unwr
   FIND "//# region load_kv
       mbarrier_wait_together(full + turn % 2, turn / 2 % 2);" REPLACE "//# region load_kv
       mbarrier_wait_together(full + turn % 2, turn % 2);")
-fa_step_mutant(parity_of_empty STEPS 6e 6f FAULT "${parity}" CAUSE "the refill waits for the other parity of empty"
-  FIND "(turn - 1) / 2 % 2" REPLACE "(turn + 1) / 2 % 2")
-fa_step_mutant(no_syncwarp STEPS 6e 6f FAULT "${race}"
-  CAUSE "lane 0 says that its warp has read the stage while others still read"
-  FIND "__syncwarp();  // all lanes have read the stage" REPLACE "")
-fa_step_mutant(no_arrival STEPS 6e 6f FAULT "${arrivals} and ${parity}"
+fa_step_mutant(warp_skips_arrival STEPS 6e 6f FAULT "${arrivals} and ${parity}"
   CAUSE "three warps say that they have read the stage"
   FIND "__syncwarp();  // all lanes have read the stage
       if (lane == 0)" REPLACE "__syncwarp();  // all lanes have read the stage
       if (lane == 0 && warp > 0)")
-fa_step_mutant(two_refill STEPS 6f
-  FAULT "block ends with a copy under way and ${in_flight} and ${not_waited} and ${arrivals} and ${bytes}"
-  CAUSE "two warps fill the same stage anew"
-  FIND "warp != int(turn % kWarps)" REPLACE "warp / 2 != int(turn % 2)")
 fa_step_mutant(refill_each_part STEPS 6e FAULT "${in_flight} and ${arrivals} and ${bytes}"
   CAUSE "each part of a stage asks for the next stage"
   FIND "part == 0 && k0 == (D" REPLACE "k0 == (D")
