@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The course's pictures. Needs matplotlib (with numpy); writes .png or .svg by the file's ending.
+r"""The course's pictures. Needs matplotlib (with numpy); writes .png or .svg by the file's ending.
 
     plot.py attention --stage build/release/stage3_tiled_cpu --out map.png FILE:HEAD [FILE:HEAD …]
         Attention maps of heads of a .safetensors file, with its tokens as labels. Chapter 01's:
@@ -12,7 +12,8 @@
     plot.py scaling --input scaling.json --out scaling.png
         Time and extra memory of the stages over N, as `./learn tour` or `./learn record` measured
         them. The README's picture:
-        plot.py scaling --input notes/results/cpu.json --out notes/pictures/time_and_memory.svg
+        plot.py scaling --input notes/results/cpu.json --speed notes/results/stage5_grid.json \
+            --out notes/pictures/time_and_memory.svg
 """
 
 import argparse

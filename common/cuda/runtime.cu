@@ -35,8 +35,7 @@ Gpu find_gpu() {
   cudaDeviceProp properties;
   require(cudaGetDeviceProperties(&properties, 0), "its properties");
   gpu.name = properties.name;
-  gpu.major = properties.major;
-  gpu.minor = properties.minor;
+  gpu.cc = gpu.code_cc = 10 * properties.major + properties.minor;
   cudaFuncAttributes attributes;
   if (cudaFuncGetAttributes(&attributes, probe) != cudaSuccess) {
     cudaGetLastError();
@@ -45,15 +44,12 @@ Gpu find_gpu() {
                   "; configure with -DCMAKE_CUDA_ARCHITECTURES=native";
     return gpu;
   }
+  gpu.code_cc = attributes.ptxVersion;  // of its PTX, also where that has become machine code
   gpu.usable = true;
   return gpu;
 }
 
 }  // namespace
-
-std::string Gpu::text() const {
-  return name + " (cc " + std::to_string(major) + "." + std::to_string(minor) + ")";
-}
 
 const Gpu& gpu() {
   static const Gpu found = find_gpu();

@@ -10,13 +10,17 @@ namespace fa::cuda {
 /// One GPU, or why there is none that can run this program.
 struct Gpu {
   bool usable = false;
-  std::string name;  // "NVIDIA H200"
-  int major = 0;     // compute capability
-  int minor = 0;
+  std::string name;     // "NVIDIA H200"
+  int cc = 0;           // compute capability, 90 for 9.0
+  int code_cc = 0;      // that of the code which this program holds for it: what a kernel can use
   std::string problem;  // one line, where not usable
 
-  /// "NVIDIA H200 (cc 9.0)"
+  /// "NVIDIA H200 (cc 9.0)", or "NVIDIA H200 (cc 9.0, code for cc 8.0)"
   std::string text() const;
+
+  /// What a kernel that needs this compute capability lacks here: "a GPU of cc 9.0 or later".
+  /// Empty: nothing.
+  std::string lacks(int needed) const;
 };
 
 /// The first GPU, asked once.

@@ -2,8 +2,6 @@
 
 namespace fa::cuda {
 
-std::string Gpu::text() const { return name; }
-
 const Gpu& gpu() {
   static const Gpu none{false, "", 0, 0, "no GPU: this build has no CUDA"};
   return none;

@@ -26,7 +26,7 @@ Stage @FA_ID@_stage() {
 #endif
   stage.runs_on = [](Device device) {
     const cuda::Gpu& gpu = cuda::gpu();
-    return device == Device::simt || !gpu.usable || 10 * gpu.major + gpu.minor >= @FA_NEEDS_CC@;
+    return device == Device::simt || !gpu.usable || gpu.lacks(@FA_NEEDS_CC@).empty();
   };
   stage.tile_for = [](const Problem& p, Tile) { return @FA_NAMESPACE@::default_tile(p.d); };
   stage.run = [](const Job& job) {
@@ -35,15 +35,14 @@ Stage @FA_ID@_stage() {
       throw CannotRun(gpu.problem + "; --device simt runs the same kernel on the CPU");
 #if @FA_GPU@
     if (job.device != Device::simt && gpu.usable) {
-      const int cc = 10 * gpu.major + gpu.minor;
-      if (cc < @FA_NEEDS_CC@)
-        throw CannotRun(gpu.text() + ": step @FA_STEP@ needs a GPU of cc " +
-                        std::to_string(@FA_NEEDS_CC@ / 10) + "." +
-                        std::to_string(@FA_NEEDS_CC@ % 10) +
-                        " or later; without --step the newest that runs here is taken");
+      if (const std::string lack = gpu.lacks(@FA_NEEDS_CC@); !lack.empty())
+        throw CannotRun(gpu.text() + ": step @FA_STEP@ needs " + lack +
+                        "; without --step the newest that runs here is taken");
 #if @FA_IN_STEPS@
-      if (cc < 80 && job.problem.dtype == DType::bfloat16)
-        throw CannotRun(gpu.text() + ": products of bfloat16 need cc 8.0; float16 runs, and stage 4");
+      const std::string lack = gpu.lacks(80);
+      if (!lack.empty() && job.problem.dtype == DType::bfloat16)
+        throw CannotRun(gpu.text() + ": products of bfloat16 need " + lack +
+                        "; float16 runs, and stage 4");
 #endif
       return @FA_ID@_on_gpu(job);
     }

@@ -67,6 +67,22 @@ TEST_CASE("device auto, the default, is the GPU where there is one, else the emu
     }
 }
 
+TEST_CASE("what a GPU lacks for a step is newer hardware, or code for the hardware that it is",
+          "[cli]") {
+  fa::cuda::Gpu gpu;
+  gpu.name = "Some GPU";
+  gpu.cc = gpu.code_cc = 90;
+  CHECK(gpu.text() == "Some GPU (cc 9.0)");
+  CHECK(gpu.lacks(80).empty());
+  CHECK(gpu.lacks(90).empty());
+  CHECK(gpu.lacks(100) == "a GPU of cc 10.0 or later");
+  gpu.code_cc = 75;  // it runs PTX of an older architecture, where a kernel finds TMA left out
+  CHECK(gpu.text() == "Some GPU (cc 9.0, code for cc 7.5)");
+  CHECK(gpu.lacks(75).empty());
+  CHECK(gpu.lacks(90) == "code for cc 9.0 (configure with -DCMAKE_CUDA_ARCHITECTURES=native)");
+  CHECK(gpu.lacks(100) == "a GPU of cc 10.0 or later");
+}
+
 TEST_CASE("other devices are refused by name, and every device by a CPU stage", "[cli]") {
   for (const std::string& stage : kCudaStages)
     for (const char* name : {"tpu", "GPU", "cpu", "", "0", "simt,gpu"}) {

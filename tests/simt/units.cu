@@ -1,5 +1,6 @@
 // The vocabulary of common/cuda, word by word: what each does, on a GPU and in the emulator. nvcc
 // makes one program of this file, a C++ compiler another; both must pass.
+#include "common/cuda/runtime.hpp"
 #include "tests/catch.hpp"
 #include "tests/simt/device_array.hpp"
 
@@ -490,10 +491,9 @@ TEST_CASE("asynchronous copies, double-buffered, late and early") {
 /// Says so where it isn't.
 bool is_hopper() {
 #ifdef __CUDACC__
-  int major = 0;
-  fa::gpu::check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "device");
-  if (major < 9) WARN("skipped: needs compute capability 9.0, this GPU has " << major);
-  return major >= 9;
+  const std::string lack = cuda::gpu().lacks(90);
+  if (!lack.empty()) WARN("skipped: needs " << lack);
+  return lack.empty();
 #else
   return true;
 #endif
