@@ -17,12 +17,17 @@ constexpr bool kLoadsInPieces = @FA_LOADS_IN_PIECES@, kStoresInPieces = @FA_STOR
 /// The most rows of a head that 32 bits count with room to spare.
 constexpr Index kMostRows = Index{1} << 28;
 
-/// Does every row of X begin at a multiple of 16 bytes, and consist of whole pieces?
+/// Rows less than that apart: 128 of them, the most that a block copies at a time, are in reach of 32 bits.
+constexpr Index kMostStride = Index{1} << 24;
+
+/// Does every row of X begin at a multiple of 16 bytes, and consist of whole pieces? And do rows lie
+/// less than kMostStride elements apart?
 template <class T>
 bool in_pieces(const Tensor<T>& X) {
   constexpr Index piece = 16 / sizeof(T);
   return reinterpret_cast<std::uintptr_t>(X.data) % 16 == 0 && X.d % piece == 0 &&
-         X.row_stride % piece == 0 && X.head_stride % piece == 0 && X.batch_stride % piece == 0;
+         X.row_stride % piece == 0 && X.row_stride < kMostStride && X.head_stride % piece == 0 &&
+         X.batch_stride % piece == 0;
 }
 
 template <int D>
@@ -120,8 +125,8 @@ void attention(Tensor<const T> Q,
     if (!takes(Q, K, V, O)) {
       if (Q.d > 128)
         throw Refused("d = " + std::to_string(Q.d) +
-                      ", and rows that don't begin at multiples of 16 bytes: step @FA_STEP@ of stage 5"
-                      " takes such rows up to d = 128");
+                      ", and rows that don't begin at multiples of 16 bytes or lie 2^24 elements"
+                      " apart: step @FA_STEP@ of stage 5 takes such rows up to d = 128");
       return step2::attention<T>(Q, K, V, O, LSE, scale, mask);
     }
     @FA_LAUNCH_BY_D@

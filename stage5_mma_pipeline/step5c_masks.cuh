@@ -11,8 +11,8 @@ namespace stage5::step5c {
 inline namespace FA_TARGET {
 using namespace fa;
 
-/// Beyond 2^20 the rounding of c·m would no longer be small beside 1.
-constexpr float kHuge = 1 << 20;
+/// Beyond 2^10 the rounding of c·m could keep a weight of 1 from being 1, in 16 bits and in O.
+constexpr float kHuge = 1 << 10;
 constexpr int kRows = 32, kWarps = 4, kThreads = 32 * kWarps;
 constexpr int Br = kRows * kWarps, Bc = 64;
 constexpr int R = kRows / 8, W = kRows / 16;  // a thread has R rows, a warp W pieces of 16

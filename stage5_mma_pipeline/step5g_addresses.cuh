@@ -32,7 +32,7 @@ __device__ Shared<T> at(SharedTile<T, D> tile, int i, int x) {
 /// piece. Rows and columns that aren't there become 0: those may be NaN, and 0 · NaN is NaN.
 template <int rows, int D, class T>
 __device__ void load_tile(
-    SharedTile<T, D> tile, Global<const T> from, Index stride, int there, int columns) {
+    SharedTile<T, D> tile, Global<const T> from, int stride, int there, int columns) {
   const int row = threadIdx.x / 8, column = threadIdx.x % 8 * 8;  // this thread's first 8 columns
 #pragma unroll
   for (int i = 0; i < rows; i += kThreads / 8)
@@ -75,16 +75,16 @@ __global__ void __launch_bounds__(kThreads)
   const int below = lane % 16, beside = lane / 16 * 8;
   const int k_below = lane % 8 + beside, k_beside = lane % 16 / 8 * 8;
   const int copy_row = threadIdx.x / 8, copy_column = threadIdx.x % 8 * 8;  // where it copies
-  const Index k_stride = contiguous ? D : K.row_stride, v_stride = contiguous ? D : V.row_stride;
+  const auto stride = [](const auto& X) { return contiguous ? D : static_cast<int>(X.row_stride); };
+  const int k_stride = stride(K), v_stride = stride(V);
   const int columns = contiguous ? D : static_cast<int>(Q.d);
 
   // A scale of 0 becomes one too small to count, but large enough for −inf · size = −inf.
   const float size = max(fabsf(scale), 1e-44f), c = size * 1.44269504f;
 
   //# region load_q
-  const Index q_stride = contiguous ? D : Q.row_stride;
-  const Global<const T> gQ = Q.head(b, h)[i0] + (copy_row * q_stride + copy_column);
-  load_tile<Br, D>(sQ, gQ, q_stride, static_cast<int>(i1 - i0), columns);
+  const Global<const T> gQ = Q.head(b, h)[i0] + (copy_row * stride(Q) + copy_column);
+  load_tile<Br, D>(sQ, gQ, stride(Q), static_cast<int>(i1 - i0), columns);
   if (scale < 0) {  // then −Q has the scores that c wants
     cp_async_wait<0>();
     __syncthreads();

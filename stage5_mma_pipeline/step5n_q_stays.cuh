@@ -26,8 +26,8 @@ constexpr std::size_t kSharedBytes = 2 * D*(Br + 4 * Bc) + Br * 16;
 /// piece. Rows and columns that aren't there become 0: those may be NaN, and 0 · NaN is NaN.
 template <int rows, int D, class T>
 __device__ void load_tile(
-    Place<T, rows> to, Global<const T> from, Index stride, int there, int columns) {
-  const int row = threadIdx.x / 8, column = threadIdx.x % 8 * 8;  // this thread's first 8 columns
+    Place<T, rows> to, Global<const T> from, int stride, int there, int columns) {
+  const int row = thread_index() / 8, column = thread_index() % 8 * 8;  // its first 8 columns
 #pragma unroll
   for (int i = 0; i < rows; i += kThreads / 8)
 #pragma unroll
@@ -77,9 +77,11 @@ __global__ void __launch_bounds__(kThreads)
   const Place<T, Br> q_place(sQ, row0 + below, beside);
   const Place<T, Bc> k_place(sK, lane % 8 + beside, lane % 16 / 8 * 8);
   const Place<T, Bc> v_place(sV, below, beside);
-  const int copy_row = threadIdx.x / 8, copy_column = threadIdx.x % 8 * 8;  // where it copies
+  const unsigned copier = contiguous ? threadIdx.x : thread_index();  // the other one would spill
+  const int copy_row = copier / 8, copy_column = copier % 8 * 8;      // where it copies
   const Place<T, Bc> k_copy(sK, copy_row, copy_column), v_copy(sV, copy_row, copy_column);
-  const Index k_stride = contiguous ? D : K.row_stride, v_stride = contiguous ? D : V.row_stride;
+  const auto stride = [](const auto& X) { return contiguous ? D : static_cast<int>(X.row_stride); };
+  const int k_stride = stride(K), v_stride = stride(V);
   const int columns = contiguous ? D : static_cast<int>(Q.d);
   // Keys that some of the warp's queries see, and those that all of them see.
   const int some_first = seen.first(row0), some_last = seen.last(row0 + kRows - 1);
@@ -90,9 +92,8 @@ __global__ void __launch_bounds__(kThreads)
 
   //# region load_q
   const Place<T, Br> q_copy(sQ, copy_row, copy_column);
-  const Index q_stride = contiguous ? D : Q.row_stride;
-  const Global<const T> gQ = Q.head(b, h)[i0] + (copy_row * q_stride + copy_column);
-  load_tile<Br, D>(q_copy, gQ, q_stride, static_cast<int>(i1 - i0), columns);
+  const Global<const T> gQ = Q.head(b, h)[i0] + (copy_row * stride(Q) + copy_column);
+  load_tile<Br, D>(q_copy, gQ, stride(Q), static_cast<int>(i1 - i0), columns);
   if (scale < 0) {  // then −Q has the scores that c wants
     cp_async_wait<0>();
     __syncthreads();
@@ -254,11 +255,10 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
   for (int n = 0, e = lane; e < kRows * D / 8; ++n, e += 32)
     pieces[n] = load_vector<uint4>(Place<T, Br>(sQ, row0 + e / (D / 8), e % (D / 8) * 8).at(0, 0));
-  const Index o_stride = contiguous ? D : O.row_stride;
 #pragma unroll
   for (int n = 0, e = lane; e < kRows * D / 8; ++n, e += 32) {
     const int i = e / (D / 8), x = e % (D / 8) * 8;
-    if (row0 + i < rows && x < columns) store_vector(gO + (i * o_stride + x), pieces[n]);
+    if (row0 + i < rows && x < columns) store_vector(gO + (i * stride(O) + x), pieces[n]);
   }
   //# endregion
 }

@@ -54,7 +54,6 @@ __global__ void __launch_bounds__(kThreads)
   const Shared<Mbarrier> q_full = memory.array<Mbarrier>("q_full", 1);
   const Shared<Mbarrier> full = memory.array<Mbarrier>("full", 2);    // a stage's bytes have landed
   const Shared<Mbarrier> empty = memory.array<Mbarrier>("empty", 2);  // all warps have read it
-
   // The block's: queries [i0, i1) of head h, batch item b, the last first (divided in 32 bits).
   const unsigned heads = static_cast<unsigned>(Q.H);
   const unsigned tiles = static_cast<unsigned>((Q.N + Br - 1) / Br);

@@ -76,6 +76,14 @@ std::vector<Probe> probes(DType dtype, Size size, bool any_d) {
     steep.scale = 1.75f;
     all.push_back({"some rows rise", "normal", steep});
     all.push_back({"neighbours", "normal", with_mask(one_head(70, 133, p.d, dtype), true), 0, 6});
+    // Of some tile a warp sees one key, its first or its last one, or all but one.
+    for (const Index d : {64, 128}) {
+      all.push_back({"one key more", "normal", with_mask(one_head(300, 301, d, dtype), true)});
+      for (const Index left : {1, 30, 62})
+        all.push_back({"window " + std::to_string(left),
+                       "normal",
+                       with_mask(one_head(300, 300, d, dtype), false, left, left == 1 ? 0 : -1)});
+    }
   }
   return all;
 }

@@ -44,11 +44,13 @@ extern "C" {
 const char* fa_stage5_steps() { return "@FA_STEP_LABELS@"; }
 
 /// Launches a step ("": the last) on the default stream and returns at once: q and o [B, Hq, Nq, d],
-/// k and v [B, Hkv, Nkv, d] in float16 (bfloat16_ = 0) or bfloat16, lse [B, Hq, Nq], contiguous, in
-/// the GPU's memory. left, right: the window's, −1 unbounded. Returns what went wrong, or a null
-/// pointer. That another step's kernel would run in its place counts as wrong.
+/// k and v [B, Hkv, Nkv, d] in float16 (bfloat16_ = 0) or bfloat16, lse [B, Hq, Nq], in the GPU's
+/// memory: contiguous, or with bnhd != 0 the heads of a token beside each other, q [B, Nq, Hq, d].
+/// left, right: the window's, −1 unbounded. Returns what went wrong, or a null pointer. That another
+/// step's kernel would run in its place counts as wrong.
 const char* fa_stage5(const char* step,
                       int bfloat16_,
+                      int bnhd,
                       long B,
                       long Hq,
                       long Hkv,
@@ -68,10 +70,15 @@ const char* fa_stage5(const char* step,
   const auto run = [&](auto zero) {
     using T = decltype(zero);
     const Step<T>& called = step_called<T>(step);
-    const auto Q = contiguous(static_cast<const T*>(q), B, Hq, Nq, d);
-    const auto K = contiguous(static_cast<const T*>(k), B, Hkv, Nkv, d);
-    const auto V = contiguous(static_cast<const T*>(v), B, Hkv, Nkv, d);
-    const auto O = contiguous(static_cast<T*>(o), B, Hq, Nq, d);
+    const auto tensor = [&](auto* data, Index H, Index N) {
+      auto X = contiguous(data, B, H, N, d);
+      if (bnhd != 0) X.row_stride = H * d, X.head_stride = d;
+      return X;
+    };
+    const auto Q = tensor(static_cast<const T*>(q), Hq, Nq);
+    const auto K = tensor(static_cast<const T*>(k), Hkv, Nkv);
+    const auto V = tensor(static_cast<const T*>(v), Hkv, Nkv);
+    const auto O = tensor(static_cast<T*>(o), Hq, Nq);
     if (!called.takes(Q, K, V, O))
       throw Refused("step " + std::string(called.label) + " doesn't take d = " + std::to_string(d) +
                     " itself: step 2's kernel would run");

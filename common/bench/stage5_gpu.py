@@ -6,8 +6,8 @@
         [--json FILE]
 
     grid    d 64 and 128, causal or not, N from 512 to 16384, in float16 (the default)
-    more    bfloat16, grouped heads, a window, lengths off the tile grid, other d: a step against
-            itself on the plain case
+    more    bfloat16, grouped heads, heads of a token beside each other (BNHd), a window, lengths
+            off the tile grid, other d: a step against itself on the plain case
     ladder  all steps at eight shapes, and what each gained over the step before
     model   a step on the Q, K and V of a language model (common/data) against itself on random
             numbers. Those never send a row of an optimistic step (5m and later) through its second
@@ -64,6 +64,7 @@ class Point(NamedTuple):
     window: tuple = (-1, -1)
     batch: int = 0         # 0: what makes up TOKENS
     heads: int = 0         # 0: what makes up WIDTH
+    layout: str = "BHNd"   # or BNHd: in memory
 
     @property
     def B(self):
@@ -83,7 +84,7 @@ class Point(NamedTuple):
     @property
     def words(self):
         """What --shapes can name."""
-        return {f"d{self.d}", f"N{self.N}", self.dtype, self.mask,
+        return {f"d{self.d}", f"N{self.N}", self.dtype, self.mask, self.layout,
                 "grouped" if self.group > 1 else "ungrouped"}
 
     @property
@@ -98,16 +99,20 @@ class Point(NamedTuple):
         return 1 if one > cache else 2 + int(cache / one)
 
     def inputs(self):
-        """Sets of random Q, K and V."""
+        """Sets of random Q, K and V, [B, H, N, d] whatever the layout."""
         def array(heads):
-            return torch.randn(self.B, heads, self.N, self.d, device="cuda",
-                               dtype=getattr(torch, self.dtype))
+            shape = (self.B, heads, self.N, self.d)
+            if self.layout == "BNHd":
+                shape = (self.B, self.N, heads, self.d)
+            X = torch.randn(shape, device="cuda", dtype=getattr(torch, self.dtype))
+            return X if self.layout == "BHNd" else X.transpose(1, 2)
         return [(array(self.H), array(self.H // self.group), array(self.H // self.group))
                 for _ in range(self.sets)]
 
     def facts(self):
         return {"d": self.d, "N": self.N, "B": self.B, "H": self.H,
-                "kv_heads": self.H // self.group, "mask": self.mask, "dtype": self.dtype}
+                "kv_heads": self.H // self.group, "mask": self.mask, "dtype": self.dtype,
+                "layout": self.layout}
 
 
 class Refused(Exception):
@@ -127,16 +132,16 @@ class Library:
             stop(f"{error}\nIs that of a build with CUDA and stage 5? CMake's summary says so")
         self.prefix = prefix
         self._attention.restype = self._ceiling.restype = ctypes.c_char_p
-        self._attention.argtypes = [ctypes.c_char_p, ctypes.c_int, *[ctypes.c_long] * 6,
+        self._attention.argtypes = [ctypes.c_char_p, *[ctypes.c_int] * 2, *[ctypes.c_long] * 6,
                                     ctypes.c_int, *[ctypes.c_long] * 2, ctypes.c_float,
                                     *[ctypes.c_void_p] * 5]
         self._ceiling.argtypes = [ctypes.c_long, ctypes.POINTER(ctypes.c_double)]
 
     def step(self, label, point, o, lse):
         """The step as a function of q, k and v, which writes into o and lse."""
-        before = (label.encode(), int(point.dtype == "bfloat16"), point.B, point.H,
-                  point.H // point.group, point.N, point.N, point.d, int(point.causal),
-                  *point.window, 1 / math.sqrt(point.d))
+        before = (label.encode(), int(point.dtype == "bfloat16"), int(point.layout == "BNHd"),
+                  point.B, point.H, point.H // point.group, point.N, point.N, point.d,
+                  int(point.causal), *point.window, 1 / math.sqrt(point.d))
 
         def attention(q, k, v):
             problem = self._attention(*before, q.data_ptr(), k.data_ptr(), v.data_ptr(),
@@ -269,7 +274,8 @@ def tflops(values):
 def text(point):
     return (f"d {point.d:<3} N {point.N:<5} {point.mask:<6}"
             + (" bf16" if point.dtype == "bfloat16" else "")
-            + (f" {point.H}:{point.H // point.group} heads" if point.group > 1 else ""))
+            + (f" {point.H}:{point.H // point.group} heads" if point.group > 1 else "")
+            + (f" {point.layout}" if point.layout != "BHNd" else ""))
 
 
 def selected(points, shapes):
@@ -345,6 +351,7 @@ def cases():
             plain = Point(d, 4096, causal)
             yield plain._replace(dtype="bfloat16"), plain
             yield plain._replace(group=8), plain
+            yield plain._replace(layout="BNHd"), plain
             yield plain._replace(N=4095), plain
             yield plain._replace(N=4097), plain
         plain = Point(d, 16384)

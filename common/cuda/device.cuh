@@ -17,7 +17,7 @@
 //               mbarrier_wait … _together                         and waiting at them
 //               TileMap<T> TileMaps<T> tile_map() tma_load        whole tiles, cc 9.0
 //               tma_store … _wait fence_proxy_async               and pages of them, back
-//               arrive_at                                         a counter: who came last?
+//               arrive_at                                         a counter, who came last? (no step asks)
 //               launch<kernel>(grid, block, shared_bytes, …)      global("Q", Q) names one of these
 #pragma once
 

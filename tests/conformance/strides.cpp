@@ -170,3 +170,34 @@ TEST_CASE("Offsets beyond 2^31 elements are 64 bits wide") {
       }
   }
 }
+
+TEST_CASE(
+    "Rows nearly 2^24 elements apart, where a step's kernel still counts strides in 32 bits") {
+  const Index far = (Index{1} << 24) - 8, N = 200;
+  const Sparse space(static_cast<std::size_t>(N * far) * 2);
+  REQUIRE(space.data());
+  std::size_t n = 0;
+  for (const Variant& variant : all_variants()) {
+    if (variant.device == Device::gpu || variant.stage.number < 5) continue;
+    const Problem p = one_head(N, N, 64, DType::float16);
+    const Inputs inputs = make_inputs(p, "normal", 4);
+    const Expected expected = expect(p, inputs.view());
+    const std::size_t which = n++ % 4;
+    INFO(variant.name << ", "
+                      << "QKVO"[which]);
+    Output output(p);
+    Tensors t = inputs.view();
+    AnyTensor O = output.O();
+    AnyTensor& X = which == 0 ? t.Q : which == 1 ? t.K : which == 2 ? t.V : O;
+    const AnyTensor near = X;
+    X.data = space.data();
+    X.row_stride = far;
+    copy(near, X);
+    const RunFacts facts =
+        run_job(variant, {p, t.Q, t.K, t.V, O, output.LSE(), {}, variant.tile, 1});
+    CHECK(facts.faults == "");
+    CHECK(facts.note == "");  // by its own kernel
+    if (which == 3) copy(O, near);
+    CHECK(check_against_oracle(p, expected, output, variant.stage.leeway).failure() == "");
+  }
+}

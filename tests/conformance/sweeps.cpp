@@ -96,7 +96,7 @@ TEST_CASE("Scores that rise, fall or are far below zero are right over many tile
 }
 
 TEST_CASE("Any finite scale is right: negative, zero, large") {
-  for (const float scale : {-1.0f, -0.125f, 0.0f, 1e-30f, 3.0f, 100.0f})
+  for (const float scale : {-1.0f, -0.125f, 0.0f, 1e-30f, 3.0f, 100.0f, 1e3f, -1e4f, 1e6f})
     for (const DType dtype : kAllTypes) {
       Problem p = with_mask(one_head(40, 70, 32, dtype), true);
       p.scale = scale;

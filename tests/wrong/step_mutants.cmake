@@ -189,6 +189,14 @@ fa_step_mutant(right_edge STEPS 5q 6f CAUSE "a tile in which some queries' keys 
   FIND "exact || j0 < all_first || j0 + Bc > all_last" REPLACE "exact || j0 < all_first")
 fa_step_mutant(warp_skips STEPS 5k 5p 6f CAUSE "a warp skips a tile that its first query doesn't see"
   FIND "some_last = seen.last(row0 + kRows - 1)" REPLACE "some_last = seen.last(row0)")
+fa_step_mutant(last_key STEPS 5k 5q CAUSE "a warp's last key is that of its last query but one"
+  FIND "some_last = seen.last(row0 + kRows - 1)" REPLACE "some_last = seen.last(row0 + kRows - 2)")
+fa_step_mutant(first_key STEPS 5p 6d CAUSE "a warp's first key is that of its second query"
+  FIND "some_first = seen.first(row0)" REPLACE "some_first = seen.first(row0 + 1)")
+fa_step_mutant(leaves_one STEPS 5m CAUSE "a warp skips a tile whose last key alone it sees"
+  FIND "j0 + Bc <= some_first" REPLACE "j0 + Bc <= some_first + 1")
+fa_step_mutant(all_but_one STEPS 5k 5q CAUSE "what all queries see is taken from the last but one"
+  FIND "all_first = seen.first(row0 + kRows - 1)" REPLACE "all_first = seen.first(row0 + kRows - 2)")
 fa_step_mutant(all_visible STEPS 5c 5i CAUSE "a tile that some queries see in part takes no mask test"
   FIND "tile.last(0) >= Bc" REPLACE "tile.last(0) > 0")
 fa_step_mutant(warp_skips STEPS 5c 5i CAUSE "a warp skips a tile that its first query doesn't see"
@@ -344,6 +352,9 @@ fa_step_mutant(not_passed_before STEPS 6d FAULT "${parity}"
   CAUSE "the stages before the first key aren't handed on, but skipped"
   FIND "kStage = D > 64 ? Bc : 2 * Bc;" REPLACE "kStage = Bc;"
   FIND2 "pass_by(min(some_first / kStage, stages));" REPLACE2 "stage = some_first / kStage;")
+fa_step_mutant(pass_one_more STEPS 6d CAUSE "a stage of which the first key is the last one is handed on"
+  FIND "kStage = D > 64 ? Bc : 2 * Bc;" REPLACE "kStage = Bc;"
+  FIND2 "min(some_first / kStage" REPLACE2 "min((some_first + 1) / kStage")
 
 # --- where a stage asks for the next one ---
 fa_step_mutant(no_wait_for_empty STEPS 6e 6f FAULT "${not_waited} and ${arrivals} and ${race}"
