@@ -3,6 +3,7 @@
 // test_conformance_emulator and on a GPU in test_conformance_gpu.
 #pragma once
 
+#include <cstdlib>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -76,12 +77,14 @@ inline const std::vector<Variant>& all_variants() {
 }
 
 /// Those that take the whole suite, and of the others the n-th part whose turn it is: a sweep over many
-/// problems shows every step some of them, in the time that the emulator takes for a few.
+/// problems shows every step some of them, in the time that the emulator takes for a few. All on a GPU, and
+/// where FA_EVERY_STEP is set.
 inline std::vector<Variant> in_turn(std::size_t n, std::size_t parts) {
+  static const bool every_step = std::getenv("FA_EVERY_STEP") != nullptr;
   std::vector<Variant> some;
   const std::vector<Variant>& all = every_variant();
   for (std::size_t v = 0; v < all.size(); ++v)
-    if (all[v].whole_suite || suite().on == Suite::On::gpu || (n + v) % parts == 0)
+    if (all[v].whole_suite || every_step || suite().on == Suite::On::gpu || (n + v) % parts == 0)
       some.push_back(all[v]);
   return some;
 }
