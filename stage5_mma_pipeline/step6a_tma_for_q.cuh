@@ -33,7 +33,7 @@ constexpr std::size_t kSharedBytes =
 template <int rows, int D, class T>
 __device__ void load_tile(
     Place<T, rows> to, Global<const T> from, int stride, int there, int columns) {
-  const int row = thread_index() / 8, column = thread_index() % 8 * 8;  // its first 8 columns
+  const int row = thread_index() / 8, column = thread_index() % 8 * 8;  // 8 columns from there on
 #pragma unroll
   for (int i = 0; i < rows; i += kThreads / 8)
 #pragma unroll
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kThreads)
   const Place<T, Br> q_place(sQ, row0 + below, beside);
   const Place<T, kStage> k_place(sK, lane % 8 + beside, lane % 16 / 8 * 8);
   const Place<T, kStage> v_place(sV, below, beside);
-  const unsigned copier = contiguous ? threadIdx.x : thread_index();  // the other one would spill
+  const unsigned copier = contiguous ? threadIdx.x : thread_index();  // why: experiments, 34
   const int copy_row = copier / 8, copy_column = copier % 8 * 8;      // where it copies
   const Place<T, kStage> k_copy(sK, copy_row, copy_column), v_copy(sV, copy_row, copy_column);
   const auto stride = [](const auto& X) { return contiguous ? D : static_cast<int>(X.row_stride); };

@@ -76,6 +76,10 @@ std::vector<Probe> probes(DType dtype, Size size, bool any_d) {
     steep.scale = 1.75f;
     all.push_back({"some rows rise", "normal", steep});
     all.push_back({"neighbours", "normal", with_mask(one_head(70, 133, p.d, dtype), true), 0, 6});
+    // Each query sees one key, whose weight is exactly 1 for the definition.
+    Problem alone = one_head(128, 128, 64, dtype);
+    alone.scale = 1000;
+    all.push_back({"one key each", "normal", alone});
     // Of some tile a warp sees one key, its first or its last one, or all but one.
     for (const Index d : {64, 128}) {
       all.push_back({"one key more", "normal", with_mask(one_head(300, 301, d, dtype), true)});

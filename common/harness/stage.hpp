@@ -53,9 +53,8 @@ struct RunFacts {
 
 /// The note of a step whose kernel moves 16 bytes at a time, on tensors where that can't be done.
 inline constexpr const char* kOtherKernel =
-    "d is no multiple of 8, or rows don't begin at multiples of 16 bytes or lie far apart: step "
-    "2's kernel "
-    "ran";
+    "d is no multiple of 8, or rows lie far apart or don't begin at multiples of 16 bytes: step "
+    "2's kernel ran";
 
 struct Stage {
   int number = 0;

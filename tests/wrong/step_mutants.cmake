@@ -235,6 +235,8 @@ fa_step_mutant(no_huge STEPS 5f 5i CAUSE "no care for huge scores: 2^(c s - c m)
   FIND "if (fabsf(mc_rows[r]) > kHuge) {" REPLACE "if (false) {")
 fa_step_mutant(no_huge STEPS 5l 5p 6a 6b 6f CAUSE "no care for huge scores: 2^(c s - c m) in one rounding"
   FIND "if (m != -INFINITY && fabsf(m * c) > kHuge) {" REPLACE "if (false) {")
+fa_step_mutant(huge_too_late STEPS 5b 5d CAUSE "c m is rounded where a weight of 1 must stay 1 for l, which sums P unrounded"
+  FIND "constexpr float kHuge = 1 << 10" REPLACE "constexpr float kHuge = 1 << 20")
 fa_step_mutant(sign_ignored STEPS 5b 5i 5p 6f CAUSE "a negative scale is taken as positive"
   FIND "if (scale < 0)" REPLACE "if (false)")
 fa_step_mutant(base_e STEPS 5b CAUSE "2^(scale s) instead of e^(scale s)"
